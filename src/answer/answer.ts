@@ -41,7 +41,7 @@ const neededFields: Readonly<Record<keyof Answers, readonly string[]>> = {
   ],
 };
 
-/** Parses a daemon's answer. Throws if the answer has another kind or lacks fields, as from a daemon of another version. */
+/** Parses a daemon's answer. Throws if it has a different kind or lacks fields because the daemon's version differs. */
 export function readAnswer<Kind extends keyof Answers>(kind: Kind, text: string): Answers[Kind] {
   const answer = parseJson(text);
   const fields = isRecord(answer) ? answer : {};
@@ -53,6 +53,6 @@ export function readAnswer<Kind extends keyof Answers>(kind: Kind, text: string)
     : `${fields["kind"] ?? "no kind"} of ${fields["apiVersion"] ?? "no apiVersion"}`;
   throw new Error(
     `The daemon answered with ${found}, but this command is kube-ipvs ${version}, which reads ${kind} of ${apiVersion}. ` +
-      "The daemon has another version: run the command in the daemon's container (kubectl exec)",
+      "The daemon has a different version: run the command in the daemon's container (kubectl exec)",
   );
 }

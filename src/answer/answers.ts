@@ -1,6 +1,6 @@
 /**
  * The JSON answers of the operator socket. Later versions may add fields, but never change the meaning of a field.
- * Incompatible changes get a new `apiVersion` and path. Ages and pauses are in seconds, durations in milliseconds.
+ * Incompatible changes get a new `apiVersion` and path. Ages and pauses are in seconds; durations are in milliseconds.
  */
 
 import type { IpAddress, IpFamily } from "../base/ip.ts";
@@ -49,13 +49,13 @@ export interface StatusWithoutDaemon extends Envelope<"Status"> {
 /** `/v1/status`. */
 export interface Status extends Envelope<"Status"> {
   readonly verdict: "OK" | "Starting" | "Degraded";
-  /** One sentence that says what is served, or what is wrong and since when. */
+  /** One sentence that says what is served, or what has been wrong and since when. */
   readonly summary: string;
-  /** Empty if the verdict is OK. If it is Starting, the reasons why the first sync is waiting. */
+  /** Empty if the verdict is OK. If the verdict is Starting, the reasons why the first sync is waiting. */
   readonly problems: readonly Problem[];
   readonly node: { readonly name: string; readonly isEligible: boolean };
   readonly mode: "ipvs" | "iptables" | "userspace";
-  /** Whether the daemon runs in observe-only mode and changes no kernel state. */
+  /** Whether the daemon runs in observe-only mode, in which it does not change kernel state. */
   readonly observeOnly: boolean;
   readonly ipFamilies: readonly string[];
   readonly scheduler: string;
@@ -113,7 +113,7 @@ export type SourceStatus =
       readonly kind: "cluster";
       /** Address of the API server, such as `10.0.0.1:6443`. Undefined before the first request. */
       readonly server?: string;
-      /** Time since the last answer of the API server. An open watch counts as one answer, when it begins. */
+      /** Time since the API server's last answer. A watch counts as one answer, at the time it was opened. */
       readonly lastAnswerSeconds?: number;
       /** Undefined if the last request succeeded. */
       readonly failingSeconds?: number;
@@ -146,7 +146,7 @@ export interface Counts {
 
 export interface RejectedObject {
   readonly subject: string;
-  /** The errno name, or the exit code of a program. */
+  /** The errno name, or a program's exit code. */
   readonly reason: string;
   readonly message: string;
   readonly services: readonly string[];
@@ -167,7 +167,7 @@ export interface ConflictStatus {
 export interface BackingOffRepair {
   readonly kind: string;
   readonly subject: string;
-  /** Number of times that the repair was reverted within ten minutes. */
+  /** How many times the repair was reverted within ten minutes. */
   readonly drifts: number;
   readonly pauseSeconds: number;
 }
@@ -193,7 +193,7 @@ export interface PlanFacts extends Envelope<"PlanFacts">, PlannedState {
   readonly families: readonly IpFamily[];
   /** The requested address and port, or all addresses and ports of the requested Service. */
   readonly destinations: readonly Destination[];
-  /** Whether `destinations` is incomplete because the Service has too many. */
+  /** Whether `destinations` is truncated because the Service has too many. */
   readonly isTruncated: boolean;
   /** The requested addresses, or addresses of the requested Service, that are not served or not bound. */
   readonly conflicts: readonly ConflictNote[];
@@ -227,7 +227,7 @@ export interface PlannedState {
   }[];
   /** Planned entries for these addresses and ports, by set name. */
   readonly setEntries: Readonly<Record<string, readonly SetEntry[]>>;
-  /** Those of the requested addresses that should be bound to kube-ipvs0. */
+  /** The requested addresses that should be bound to kube-ipvs0. */
   readonly boundAddresses: readonly IpAddress[];
   /** Sockets that serve the destinations. */
   readonly listeners: readonly ListenerFact[];
@@ -249,7 +249,7 @@ export interface ListenerFact {
   /** The unspecified address means all addresses. */
   readonly host: IpAddress;
   readonly port: number;
-  /** The port to which rules redirect packets from this node; usually equal to `port`. */
+  /** The port to which rules redirect packets from this node. Usually equal to `port`. */
   readonly portOnLoopback: number;
   /** Endpoints, used in turn. If empty, connections are accepted and reset, and datagrams are lost. */
   readonly backends: readonly RealServerId[];

@@ -15,7 +15,7 @@ function drift({ differences }: Explanation): readonly string[] {
   ];
 }
 
-/** Rules of other software on the path, if packets do not take the planned path. */
+/** Other software's rules along the path, if packets do not take the planned path. */
 function foreignRules({ packets, differences }: Explanation): readonly string[] {
   if (differences.length > 0) return [];
   const steps = packets
@@ -23,14 +23,14 @@ function foreignRules({ packets, differences }: Explanation): readonly string[] 
     .flatMap(({ path, deliveries }) => [...path, ...deliveries.flatMap((one) => one.path)])
     .filter(({ isPlanned, isMaybe }) => !isPlanned && isMaybe !== true)
     .map(({ table, chain, rule }) => `${table} ${chain} ${rule}`);
-  return [...new Set(steps)].map((rule) => `Remove the rule of other software: ${rule}`);
+  return [...new Set(steps)].map((rule) => `Remove the other software's rule: ${rule}`);
 }
 
 function noEndpoints({ service, endpoints }: Explanation): readonly string[] {
   if (service === undefined || endpoints.some(({ ready, serving }) => ready || serving)) return [];
   const { namespace, name } = service;
   return [
-    `Service ${namespace}/${name} has no endpoint that is ready: compare its selector with the pods' labels, and see kubectl -n ${namespace} get endpointslices -l kubernetes.io/service-name=${name}`,
+    `Service ${namespace}/${name} has no ready endpoint: compare its selector with the pods' labels, and see kubectl -n ${namespace} get endpointslices -l kubernetes.io/service-name=${name}`,
   ];
 }
 
@@ -38,10 +38,10 @@ function failedProbes({ probes = [] }: Explanation): readonly string[] {
   return probes.flatMap(({ endpoint, error }) => {
     if (error === undefined) return [];
     if (error === "ECONNREFUSED")
-      return [`Nothing listens at ${endpoint}: check the pod, and targetPort of the Service`];
+      return [`Nothing is listening on ${endpoint}: check the pod and the Service's targetPort`];
     const host = endpoint.slice(0, endpoint.lastIndexOf(":")).replaceAll(/[[\]]/g, "");
     return [
-      `${endpoint} does not answer: check that the pod exists, the network plugin, and its policies (ip route get ${host}; ip neigh show ${host})`,
+      `${endpoint} does not answer: check whether the pod exists, then check the network plugin and its policies (ip route get ${host}; ip neigh show ${host})`,
     ];
   });
 }
@@ -62,7 +62,7 @@ export function staleEntries({
   const stale = connections.conntrack.filter(({ answeredBy }) => !known.has(plain(answeredBy)));
   return stale.map(
     ({ client, answeredBy }) =>
-      `Datagrams from ${client} go to ${answeredBy}, which is not an endpoint, because of a conntrack entry: conntrack -D -p udp --orig-dst ${address}`,
+      `A conntrack entry sends datagrams from ${client} to ${answeredBy}, which is not an endpoint: run conntrack -D -p udp --orig-dst ${address}`,
   );
 }
 

@@ -134,7 +134,7 @@ const pathColumns: readonly Column<PathRow>[] = [
   { title: "RULE", cell: ({ rule }) => rule },
 ];
 
-/** Removes the comments of rules, because they repeat the set names. */
+/** Removes rules' comments because they repeat the set names. */
 function withoutComments(text: string): string {
   return text.replaceAll(/-m comment --comment (?:"(?:[^"\\]|\\.)*"|\S+) ?/g, "");
 }
@@ -168,7 +168,7 @@ function connectionLines({ connections, packets }: Explanation): readonly string
   const lines = [
     ...templates.map(({ client, realServer, expiresInSeconds }) =>
       expiresInSeconds === undefined
-        ? `affinity: ${client} was at ${realServer}, and returns there until its timeout ends`
+        ? `affinity: ${client} was at ${realServer} and returns there until its timeout expires`
         : `affinity: ${client} keeps ${realServer} for ${expiresInSeconds} s more`,
     ),
     ...ipvs.map(
@@ -179,5 +179,5 @@ function connectionLines({ connections, packets }: Explanation): readonly string
     ...(isTruncated ? ["and more (20 of each kind are listed)"] : []),
   ];
   if (lines.length > 0) return lines;
-  return [packets.length === 1 ? "none of this client" : "none"];
+  return [packets.length === 1 ? "none from this client" : "none"];
 }

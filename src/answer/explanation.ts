@@ -26,11 +26,13 @@ export interface Explanation {
   readonly service?: ServiceOfDestination;
   /** Losing Services, which requested the same address and port. */
   readonly losers: readonly string[];
-  /** Reasons why an address or a part of a Service is not served or not bound: `default/web: …`. */
+  /** Reasons why an address or part of a Service is not served or not bound: `default/web: …`. */
   readonly conflicts: readonly string[];
-  /** The address to which kube-ipvs itself forwards: `192.168.10.11:30080`. The following fields describe this address. */
+  /**
+   * The address to which kube-ipvs itself forwards: `192.168.10.11:30080`. The following fields describe this address.
+   */
   readonly forwardedTo?: string;
-  /** The virtual server in the kernel. Undefined if it is missing, and always in iptables and userspace mode. */
+  /** The virtual server in the kernel. Undefined if it is missing. Always undefined in iptables and userspace mode. */
   readonly virtualServer?: VirtualServer;
   readonly sourceRanges: readonly string[];
   readonly endpoints: readonly EndpointRow[];
@@ -38,9 +40,9 @@ export interface Explanation {
   /** Differences between the kernel and the plan. */
   readonly differences: readonly Difference[];
   readonly connections: Connections;
-  /** How to fix what is wrong. Empty if nothing is wrong. */
+  /** How to fix the problems found. Empty if there are none. */
   readonly advice?: readonly string[];
-  /** Undefined unless they were asked for. */
+  /** Undefined unless requested. */
   readonly probes?: readonly Probe[];
 }
 
@@ -48,7 +50,7 @@ export interface Explanation {
 export interface Probe {
   /** `10.244.1.10:8080`. */
   readonly endpoint: string;
-  /** Time until the connection was open. */
+  /** Time taken to open the connection. */
   readonly milliseconds?: number;
   /** Why the connection failed, such as `ECONNREFUSED`. */
   readonly error?: string;
@@ -68,18 +70,18 @@ export interface PacketExplanation {
   readonly inLink?: string;
   readonly verdict: Verdict;
   readonly summary: string;
-  /** Packets that are lost although kube-ipvs planned otherwise, by cause. */
+  /** Packets that are lost contrary to the plan, by cause. */
   readonly losses: readonly PacketLoss[];
   /** The summary according to the plan. Undefined if the kernel behaves as planned. */
   readonly planned?: string;
   /** The source range that allows the packet, or why none does. Undefined if the address has no source ranges. */
   readonly sourceRange?: string;
   readonly masquerading?: string;
-  /** The endpoint that the scheduler `sh` chooses for this client, unless session affinity does. */
+  /** The endpoint that the scheduler `sh` chooses for this client, unless session affinity decides. */
   readonly scheduled?: string;
   /** The matching rules, in the order of traversal, until an endpoint is chosen. */
   readonly path: readonly PathStep[];
-  /** Endpoints grouped by the path of their packets. A path shows the rules that choose the group's first endpoint. */
+  /** Endpoints grouped by their packets' path. A path shows the rules that choose the group's first endpoint. */
   readonly deliveries: readonly DeliveryGroup[];
 }
 
@@ -96,7 +98,7 @@ export interface PathStep {
   readonly chain: string;
   readonly rule: string;
   readonly entry?: string;
-  /** True if the plan contains this rule and, if there is one, the set entry that it matched. */
+  /** Whether the plan contains this rule and the set entry that it matched, if any. */
   readonly isPlanned: boolean;
   /** Present if the rule may drop or translate the packet, but cannot be evaluated. */
   readonly isMaybe?: true;
@@ -132,12 +134,12 @@ export interface RememberedConnection {
   readonly client: string;
   readonly realServer: string;
   readonly state: string;
-  /** Undefined in iptables mode, where the time of the client's last connection is unknown. */
+  /** Undefined in iptables mode because the time of the client's last connection is unknown. */
   readonly expiresInSeconds?: number;
 }
 
 export interface TrackedConnection {
   readonly client: string;
-  /** Address and port of the endpoint from which an answer is expected. It may not have answered. */
+  /** Address and port of the endpoint from which an answer is expected. It may not have answered yet. */
   readonly answeredBy: string;
 }

@@ -12,15 +12,14 @@ export interface Plan extends Envelope<"Plan">, PlannedChanges {
   readonly listeners?: readonly PlannedListener[];
   readonly sctpPorts?: readonly string[];
   /**
-   * Changes of the iptables backend that is not in use. This field and the following ones are present only for a
-   * clean-up.
+   * Changes in the unused iptables backend. This field and the following ones are present only for clean-up.
    */
   readonly unusedBackend?: PlannedChanges & { readonly name?: string };
-  /** Tables of kube-proxy's nftables mode and of kube-ipvs, for example `ip kube-proxy`. */
+  /** Tables of kube-proxy's nftables mode and of kube-ipvs, such as `ip kube-proxy`. */
   readonly nftTables?: readonly string[];
   readonly files?: readonly string[];
   readonly kept?: readonly KeptObject[];
-  /** The kube-proxy that may be using rules of iptables and nftables mode. Absent if there is none. */
+  /** The kube-proxy that may be using iptables or nftables mode rules. Absent if there is none. */
   readonly kubeProxy?: string;
 }
 
@@ -87,7 +86,8 @@ export const planView: View<Plan> = {
     ].filter(({ length }) => length > 0);
     const notes = [
       ...plan.conflicts.map(
-        (key) => `Conflict: ${key} is claimed by a Service and belongs to a third party; it stays`,
+        (key) =>
+          `Conflict: ${key} is claimed by a Service but belongs to a third party; it is kept`,
       ),
       ...keptTexts(plan),
       ...sctpPorts.map((name) => `Not served: ${name}: userspace mode does not support SCTP`),
@@ -97,7 +97,7 @@ export const planView: View<Plan> = {
   },
 };
 
-/** Lines that name what a clean-up keeps, each with the reason. */
+/** Lists what clean-up keeps, one line each, with the reason. */
 export function keptTexts({ kubeProxy, kept = [] }: Pick<Plan, "kubeProxy" | "kept">): string[] {
   const rules = "Kept rules of kube-proxy's iptables and nftables modes";
   return [
@@ -107,7 +107,7 @@ export function keptTexts({ kubeProxy, kept = [] }: Pick<Plan, "kubeProxy" | "ke
 }
 
 const keptReasons: Readonly<Record<KeptObject["reason"], string>> = {
-  "referenced-by-third-party": "a rule of other software still uses it",
+  "referenced-by-third-party": "other software's rule still uses it",
   "foreign-virtual-server": "it belongs to other software",
   "excluded-network": "excludeCIDRs contains its address",
 };
@@ -124,7 +124,7 @@ const fixedHeadings: Readonly<Record<string, string>> = {
   conntrack: "Conntrack entries",
 };
 
-/** The changes by type of object, in order of first occurrence. */
+/** The changes by object type, in order of first occurrence. */
 function groupsOf(
   changes: readonly PlannedChange[],
   backend?: Plan["iptablesBackend"],

@@ -36,7 +36,7 @@ function subjectParameters(query: PlanSubject): Readonly<Record<string, string>>
   }
 }
 
-/** Returns an error message if the query is invalid. */
+/** Returns a string, the error message, if the query is invalid. */
 export function readPlanQuery(parameters: URLSearchParams): PlanQuery | string {
   const fromText = parameters.get("from");
   const from = fromText === null ? undefined : parseIpAddress(fromText);

@@ -4,18 +4,18 @@ import { yamlText } from "../base/yaml.ts";
 
 /** Properties of the output. */
 export interface Form {
-  /** Width in columns. If undefined, unlimited. */
+  /** Width in columns. Unlimited if undefined. */
   readonly width?: number | undefined;
   readonly hasColor?: boolean;
 }
 
-/** One line, or a function that returns lines for a form. */
+/** One line, or a function that returns lines for a given form. */
 export type Block = string | Lines;
 export type Lines = (form: Form) => readonly string[];
 
 /** The text form of one kind of answer. */
 export interface View<A> {
-  /** Returns the text. If `isWide`, includes all details. */
+  /** Returns the text, with all details if `isWide`. */
   readonly blocks: (answer: A, isWide: boolean) => readonly Block[];
   /** The lines for `-o name`. */
   readonly names?: (answer: A) => readonly string[];
@@ -80,11 +80,11 @@ export interface Column<Row> {
   readonly title: string;
   /** The cell's value. Empty and undefined are shown as `-`. */
   readonly cell: (row: Row) => string | number | undefined;
-  /** Whether to align the column to the right; by default, if any cell is a number. */
+  /** Whether to right-align the column. By default, columns with a numeric cell are right-aligned. */
   readonly isNumber?: true;
-  /** Prevents the column's width from changing with its figures. */
+  /** Keeps the column's width constant while its figures change. */
   readonly minWidth?: number;
-  /** If the table is too wide, columns with the largest number are dropped first. Undefined means never. */
+  /** If the table is too wide, the columns with the largest number are dropped first. Columns without one are kept. */
   readonly drop?: number;
   /** Select Graphic Rendition code of ECMA-48. */
   readonly color?: (row: Row) => number;
@@ -93,7 +93,7 @@ export interface Column<Row> {
 export interface TableOptions<Row> {
   /** Lines below a row, under the last column. */
   readonly advice?: (row: Row) => readonly string[];
-  /** Blocks below a row. A table with details repeats its titles above each row. */
+  /** Blocks below a row. A table with details repeats its headings above each row. */
   readonly details?: (row: Row) => readonly Block[];
 }
 
@@ -139,7 +139,7 @@ export function table<Row>(
   };
 }
 
-/** A column with the texts of all rows. */
+/** A column with its text in each row. */
 interface Filled<Row> {
   readonly column: Column<Row>;
   readonly texts: readonly string[];
@@ -156,7 +156,7 @@ function filled<Row>(column: Column<Row>, rows: readonly Row[]): Filled<Row> {
   return { column, texts, width, isNumber };
 }
 
-/** Returns the columns to drop so that the table fits, as few as possible. */
+/** Returns the smallest set of columns to drop so that the table fits. */
 function droppedOf<Row>(
   columns: readonly Filled<Row>[],
   width: number | undefined,
@@ -179,7 +179,7 @@ function padded<Row>({ width, isNumber }: Filled<Row>, text: string): string {
   return isNumber ? text.padStart(width) : text.padEnd(width);
 }
 
-/** Wraps text at spaces to lines of at most `width` characters. Longer words are not broken. */
+/** Wraps text at spaces into lines of at most `width` characters. Longer words are not broken. */
 function wrapped(text: string, width: number): readonly string[] {
   const lines = [""];
   for (const word of text.length <= width ? [text] : text.split(" ")) {

@@ -28,7 +28,7 @@ export interface ServiceRow {
   readonly reason?: string;
   /** Annotations without effect, with the reason of each. Undefined if there are none. */
   readonly ignoredAnnotations?: readonly string[];
-  /** Clients that are allowed. If undefined, all are allowed. */
+  /** The allowed clients. All are allowed if undefined. */
   readonly sourceRanges?: readonly string[];
   /** The Service that owns the address and port instead, and the reason. Undefined if this Service owns them. */
   readonly claimedBy?: {
@@ -61,8 +61,7 @@ export interface EndpointRow {
   /** Undefined if unknown. */
   readonly node?: string;
   /**
-   * The endpoint's node. If no EndpointSlice contains the endpoint anymore, this field and the next three are
-   * undefined.
+   * The endpoint's node. This field and the next three are undefined if no EndpointSlice contains the endpoint anymore.
    */
   readonly ready?: boolean;
   readonly serving?: boolean;
@@ -70,7 +69,7 @@ export interface EndpointRow {
   readonly local?: boolean;
   readonly zoneHints?: readonly string[];
   readonly nodeHints?: readonly string[];
-  /** Undefined if the virtual server has no such real server. */
+  /** Undefined if the virtual server does not have this real server. */
   readonly weight?: number;
   /** The connection counts are undefined unless requested. */
   readonly activeConnections?: number;
@@ -119,9 +118,9 @@ export type ListKind = "ServiceList" | "DrainList";
 
 /** The query of a request for Services. */
 export interface ServicesQuery {
-  /** If undefined, all namespaces are selected. */
+  /** All namespaces are selected if undefined. */
   readonly namespace?: string;
-  /** If undefined, Services of any name are selected. */
+  /** Services with any name are selected if undefined. */
   readonly name?: string;
   readonly hasEndpoints: boolean;
   /** Whether to read connection counts from the kernel. Implies `hasEndpoints`. */

@@ -78,15 +78,16 @@ export function servicesView(hasDetails: boolean, nothing: string): View<Answers
 }
 
 export const drainsView: View<Answers["DrainList"]> = {
-  blocks: ({ items }) => (items.length === 0 ? ["Nothing drains"] : [table(drainColumns, items)]),
+  blocks: ({ items }) =>
+    items.length === 0 ? ["No real servers are draining"] : [table(drainColumns, items)],
 };
 
-/** Advice for the reasons why endpoints get no new connections. */
+/** Advice for each reason why endpoints get no new connections. */
 const remedies: Readonly<Record<string, string>> = {
   "not-ready": "check the pod's readiness probe",
   blocked: "kube-ipvs status names the object that the kernel rejected",
   drifted:
-    "a third party removed the real server or set its weight to 0, and the next verification repairs it",
+    "a third party removed the real server or set its weight to 0; the next verification repairs it",
   "manual-weight": "a third party set the weight to 0; set it back with ipvsadm -e",
   reverted: "stop the third party that keeps reverting the repair",
 };
@@ -112,7 +113,7 @@ export function endpointsTable(rows: readonly EndpointRow[]): Block {
 
 /**
  * For example: `claimed-by-another-service (default/a, held-before)`. If the address is served, names the annotations
- * without effect.
+ * that have no effect.
  */
 function reasonText({ reason, claimedBy, ignoredAnnotations = [] }: ServiceRow): string {
   if (reason === undefined) return ignoredAnnotations.join(", ");

@@ -6,7 +6,7 @@ import type { ListOf } from "./answers.ts";
 /** The answer of `kube-ipvs top`. */
 export interface TrafficList extends ListOf<"TrafficList", TrafficRow> {
   readonly intervalSeconds: number;
-  /** If `off`, the kernel does not count connections, packets and bytes. */
+  /** With `off`, the kernel does not count connections, packets and bytes. */
   readonly estimator: "on" | "off";
   /** Notes on the validity of the figures. */
   readonly notes: readonly string[];
@@ -33,6 +33,6 @@ export interface TrafficRow extends TrafficFigures {
 export interface TrafficEndpoint extends TrafficFigures {
   /** Address and port, such as `10.244.1.5:8080`. */
   readonly label: string;
-  /** The largest weight in any of the virtual servers. */
+  /** The endpoint's largest weight in any of the virtual servers. */
   readonly weight: number;
 }

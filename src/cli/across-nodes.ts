@@ -1,7 +1,7 @@
 /**
- * `kube-ipvs __nodes COMMAND …`: prints the answers of many nodes as one table. The kubectl plugin collects them. Its input
- * has a line `= NODE EXIT-CODE` for each node, followed by the command's output, with `|` before each line of stdout and
- * `!` before each line of stderr.
+ * `kube-ipvs __nodes COMMAND …`: prints many nodes' answers, which the kubectl plugin collects, as one table. The input
+ * has a line `= NODE EXIT-CODE` for each node, followed by the command's output, with `|` before each line of stdout
+ * and `!` before each line of stderr.
  */
 import { type ExplanationList, exitCodes, listOf } from "../answer/answer.ts";
 import type { Answers, ListOf, Status, StatusWithoutDaemon } from "../answer/answers.ts";
@@ -108,7 +108,7 @@ export function nodesText(
   const rows = rowsByCommand[command as keyof typeof rowsByCommand];
   if (rows === undefined) {
     throw new Error(
-      `${command} has no answer for many nodes: it must be ${fleetCommands.join(", ")}`,
+      `${command} cannot combine answers from many nodes: use ${fleetCommands.join(", ")}`,
     );
   }
   const view = { blocks: () => blocksOf(rows as NodeRows<unknown, unknown>, items) };
@@ -150,7 +150,7 @@ function blocksOf<Answer, Row>(
       return [{ node, error: otherVersion }];
     }
   });
-  if (rows.length === 0) return ["Nothing on any node"];
+  if (rows.length === 0) return ["No results on any node"];
   const order = ({ row }: NodeRow<Row>): string => (row === undefined ? "" : orderOf(row));
   const sorted = rows.toSorted((one, other) => byName(order(one), order(other)));
   const last = columns.at(-1);
@@ -163,7 +163,7 @@ function blocksOf<Answer, Row>(
   return [table([{ title: "NODE", cell: ({ node }) => node }, ...all], sorted)];
 }
 
-/** Numbers in names are compared as numbers. */
+/** Compares numbers in names numerically. */
 function byName(one: string, other: string): number {
   return one.localeCompare(other, "en", { numeric: true });
 }

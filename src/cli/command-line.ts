@@ -63,7 +63,7 @@ export function callerName({ name, runsOn }: Command): string | undefined {
   return runsOn === true ? undefined : `kube-ipvs ${name}`;
 }
 
-/** A first argument that is not a flag was meant as a command. */
+/** Treats a first argument that is not a flag as a mistyped command. */
 function callerOf(
   [first = "-"]: readonly string[],
   called: Command | undefined,
@@ -72,7 +72,7 @@ function callerOf(
   return first.startsWith("-") ? undefined : "kube-ipvs";
 }
 
-/** Only the first argument can be a command. After a flag, a word could be the flag's value. */
+/** Only the first argument can be a command because a word after a flag could be the flag's value. */
 function parserOf(
   called: Command | undefined,
   [first = "-"]: readonly string[],
@@ -174,7 +174,7 @@ function optionOf(flag: Flag | CommandOption): Option {
     .hideHelp(help === "");
 }
 
-/** Omits the placeholder of values that are optional. */
+/** Omits the placeholders of optional values. */
 function termOf(option: Option): string {
   return option.flags.replace(" <true|false>", "").replace(" [form]", "");
 }

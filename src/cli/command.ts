@@ -43,7 +43,7 @@ export interface CommandContext extends ProcessContext {
   readonly form: Form;
   /** The output format, as chosen with `-o`. */
   readonly format: string;
-  /** Returns the context of the daemon's code. Its log omits info lines unless `-v` is set. */
+  /** Returns the context for the daemon's code. Its log omits info lines unless `-v` is set. */
   readonly runContext: () => RunContext;
   /** Prints an answer in {@link format}. */
   readonly print: <A>(answer: A, view: View<A>) => void;
@@ -72,11 +72,11 @@ export interface Command {
   readonly options: readonly CommandOption[];
   /** The command does not accept the daemon's flags. Other commands accept them, but do not list them in their help. */
   readonly hasOwnFlagsOnly?: true;
-  /** The command runs until it is stopped, and logs as the daemon does. */
+  /** The command runs until stopped and logs as the daemon does. */
   readonly runsOn?: true;
-  /** Without configuration flags, the command uses the configuration of the running daemon. */
+  /** Without configuration flags, the command uses the running daemon's configuration. */
   readonly usesRunningConfig?: true;
-  /** The command accepts a configuration file with an empty mode, because it neither serves nor plans Services. */
+  /** The command accepts a configuration file with an empty mode because it neither serves nor plans Services. */
   readonly needsNoMode?: true;
   /** The number of arguments that are not flags; by default none. */
   readonly mostArguments?: 1 | 2;

@@ -3,7 +3,9 @@ import type { CommandOption } from "./command.ts";
 import { commands } from "./commands.ts";
 import { type Flag, flags } from "./flags.ts";
 
-/** Returns one line per candidate: the word, a tab and its description. Empty if any value is valid, such as a file. */
+/**
+ * Returns one line per candidate: the word, a tab and its description. Empty if any value, such as a file, is valid.
+ */
 export function completionsOf(words: readonly string[]): string {
   // bash passes --name=value as three words.
   const given = words.filter((word) => word !== "=");

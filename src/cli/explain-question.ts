@@ -31,7 +31,7 @@ export function explainQuestion({
   }
   const from = fromOf(fromText);
   if (inLink !== "" && (from === undefined || from === "node")) {
-    throw mistake("--in needs --from ADDRESS");
+    throw mistake("--in requires --from ADDRESS");
   }
   const about = subjectOf(text, namespace);
   if (about === undefined) {

@@ -1,6 +1,6 @@
 /**
- * Reports why the program exits with code 1. The daemon writes log lines, because log collectors read them. A command
- * writes plain text, because a person reads it.
+ * Reports why the program exits with code 1. The daemon writes log lines for log collectors. A command writes plain
+ * text for people.
  */
 import type { Clock } from "../base/clock.ts";
 import { errorText } from "../base/error-text.ts";
@@ -17,7 +17,7 @@ export interface FatalOutlet {
 
 export interface FailureForm {
   readonly logFormat?: LogFormat;
-  /** The command that a person called: `kube-ipvs plan`. Undefined for a program that logs. */
+  /** The command that a person ran: `kube-ipvs plan`. Undefined for a program that logs. */
   readonly caller?: string | undefined;
 }
 

@@ -46,7 +46,7 @@ export async function runCommandLine(
   }
 }
 
-/** Prints the answers of many nodes, which the kubectl plugin passes on stdin. `args` are the command that they answer. */
+/** Prints many nodes' answers, which the kubectl plugin passes on stdin. `args` is the command that they answer. */
 async function printNodes(args: readonly string[], process: ProcessContext): Promise<number> {
   const line = parseCommandLine(args);
   if (line.kind !== "command") return fail(process, new Error("__nodes: no command"), {});
@@ -68,7 +68,7 @@ async function runLoaded(
   called: CalledCommand | undefined,
   run: (loaded: LoadedConfig) => Promise<number>,
 ): Promise<number> {
-  // Only the flag determines the format until the configuration is loaded.
+  // Until the configuration is loaded, only the flag determines the format.
   let logFormat: LogFormat = values.get("logging-format")?.at(-1) === "json" ? "json" : "text";
   try {
     const asked =
@@ -91,7 +91,7 @@ async function runDaemonFlags(
   process: ProcessContext,
 ): Promise<number> {
   const { command, config } = loaded;
-  // Info lines are omitted, because a clean-up prints what it removes.
+  // Info lines are omitted because clean-up prints what it removes.
   const runContext = (command === "clean-up" ? quietRunContextOf : runContextOf)(
     loaded,
     values,

@@ -1,4 +1,4 @@
-/** Creates the context of the daemon's code from the loaded configuration. */
+/** Creates the context for the daemon's code from the loaded configuration. */
 import { type Logger, withoutInfo } from "../base/log.ts";
 import type { FlagValues } from "../config/gather-settings.ts";
 import { type LoadedConfig, loadConfig } from "../config/load-config.ts";
@@ -7,7 +7,7 @@ import type { RunContext } from "../daemon/run.ts";
 import type { ProcessContext } from "./command.ts";
 import { shownFlags } from "./flags.ts";
 
-/** Logs the notices of the configuration first. */
+/** Logs the configuration notices first. */
 export function runContextOf(
   loaded: LoadedConfig,
   values: FlagValues,
@@ -29,8 +29,8 @@ export function runContextOf(
 }
 
 /**
- * The context of a command that prints an answer to stdout. Its log omits info lines, which would precede the answer in a
- * terminal, unless the verbosity is at least 1.
+ * The context for a command that prints an answer to stdout. Unless the verbosity is at least 1, its log omits info
+ * lines, which would precede the answer in a terminal.
  */
 export function quietRunContextOf(...given: Parameters<typeof runContextOf>): RunContext {
   const runContext = runContextOf(...given);

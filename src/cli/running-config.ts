@@ -13,8 +13,8 @@ const neutralFlags: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Returns the configuration of the running daemon, or `given` if flags configure anything or no daemon runs. If a daemon
- * does not answer, returns `given` and reports this on stderr.
+ * Returns the running daemon's configuration, or `given` if flags configure anything or no daemon is running. If the
+ * daemon does not answer, reports this on stderr and returns `given`.
  */
 export async function runningConfig(
   given: LoadedConfig,
@@ -29,7 +29,7 @@ export async function runningConfig(
     inputs.writeErr(`${failureText(path, reply.reason)}; using flags and defaults\n`);
     return given;
   }
-  // The notices are dropped because the daemon logged them. The command keeps its own logging settings.
+  // The notices are dropped because the daemon has logged them. The command keeps its own logging settings.
   const { logging: _, ...configuration } = readAnswer("Configuration", reply.text).configuration;
   const readFile = (): string => JSON.stringify(configuration);
   const loaded = loadConfig(

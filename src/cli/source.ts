@@ -1,4 +1,4 @@
-/** Answers questions about this node, from its daemon or from a first sync that changes nothing. */
+/** Answers questions about this node from its daemon, or from a first sync that changes nothing. */
 import { readAnswer } from "../answer/answer.ts";
 import type { Answers } from "../answer/answers.ts";
 import { askDaemon } from "../daemon/operator/ask-daemon.ts";
@@ -20,17 +20,17 @@ export type Asked<Kind extends keyof Answers> =
     };
 
 export interface Source {
-  /** Asks the daemon. Rejects if the daemon has another version. */
+  /** Asks the daemon. Rejects if the daemon has a different version. */
   readonly askDaemon: <Kind extends keyof Answers>(
     question: Question<Kind>,
   ) => Promise<Asked<Kind>>;
-  /** Returns what a daemon would answer after its start. Rejects if the answer cannot be determined. */
+  /** Returns what a daemon would answer after starting. Rejects if the answer cannot be determined. */
   readonly askFirstSync: <Kind extends keyof Answers>(
     question: Question<Kind>,
   ) => Promise<Answers[Kind]>;
   /**
-   * Asks the daemon or, if none runs, uses a first sync and reports this once on stderr. `instead` describes the first
-   * sync: `planning as the daemon would at startup`. Rejects if there is no answer.
+   * Asks the daemon or, if none is running, uses a first sync and reports this once on stderr. `instead` describes the
+   * first sync: `planning as the daemon would at startup`. Rejects if there is no answer.
    */
   readonly ask: <Kind extends keyof Answers>(
     question: Question<Kind>,
@@ -68,5 +68,5 @@ export function sourceOn(
 }
 
 export function failureText(path: string, reason: string): string {
-  return `Cannot ask kube-ipvs on ${path}: ${reason}`;
+  return `Cannot query kube-ipvs on ${path}: ${reason}`;
 }

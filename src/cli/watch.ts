@@ -1,4 +1,4 @@
-/** Prints an answer and, with `--watch`, prints it again after changes. */
+/** Prints an answer and, with `--watch`, prints it again after each change. */
 import { exitCodes } from "../answer/answer.ts";
 import { sleep } from "../base/clock.ts";
 import type { CommandContext } from "./command.ts";

@@ -61,7 +61,7 @@ export function loadConfig(
   const logFormat = settings["logging.format"];
   const build = (context: ConfigContext): Config =>
     built(early, buildConfig(settings, context, nameOf), logFormat);
-  // A clean-up removes the state of every mode.
+  // Clean-up removes the state of every mode.
   const isModeRequired =
     file !== undefined && !settings["--cleanup"] && subcommand?.needsMode !== false;
   const context = contextOf(settings, inputs, isModeRequired);

@@ -1,4 +1,4 @@
-/** Implements `--cleanup` and `plan --cleanup`: removes or lists everything of ours on this node. */
+/** Implements `--cleanup` and `plan --cleanup`: removes or lists everything that is ours on this node. */
 import { existsSync } from "node:fs";
 import { apiVersion } from "../answer/answers.ts";
 import { keptTexts, type Plan } from "../answer/plan.ts";
@@ -35,19 +35,19 @@ import { removeStateFile, statePaths } from "./process/state-file.ts";
 
 export interface CleanUpContext {
   readonly clock?: Clock;
-  /** The kube-proxy that runs on this node. Undefined if none was found. */
+  /** The kube-proxy running on this node. Undefined if none was found. */
   readonly proxy?: OtherProxy | undefined;
 }
 
 /** The result of a clean-up: what it removed, or would remove in a dry run, and what it keeps. */
 interface NodeCleanUp extends CleanUpReport {
-  /** Rules in the iptables backend that is not in use. They may refer to our ipsets. */
+  /** Rules in the unused iptables backend. They may refer to our ipsets. */
   readonly unused: Pick<CleanUpReport, "plan" | "changes"> & {
     readonly backends: readonly string[];
   };
   /** Tables of kube-proxy's nftables mode and of kube-ipvs, for example `ip kube-proxy`. */
   readonly nftTables: readonly string[];
-  /** Describes a kube-proxy that may be using the rules of iptables and nftables mode. Undefined if there is none. */
+  /** Describes a kube-proxy that may be using iptables or nftables mode rules. Undefined if there is none. */
   readonly kubeProxy?: string;
 }
 
@@ -76,7 +76,7 @@ export async function cleanUpAndPrint(
     ...files.removed.map((path) => ({ count: 1, one: `file ${path}`, many: "" })),
   ].filter(({ count }) => count > 0);
   const lines = [
-    ...(removed.length === 0 ? ["Nothing of kube-ipvs was found"] : removed.map(removedText)),
+    ...(removed.length === 0 ? ["Found nothing left by kube-ipvs"] : removed.map(removedText)),
     ...keptTexts(done),
     ...failures.map(({ subject, error }) => `Could not remove ${subject}: ${errorText(error)}`),
   ];
@@ -131,7 +131,7 @@ async function removeAll(
     isDryRun ? { removed: tables, failures: [] } : removeNftTables(kernel, tables);
   const nft = await removeTables(present);
   const rules = rulesGoals(families, leftovers, config, iptables);
-  // Rules in another iptables backend refer to the ipsets in use. Ipsets that are not in use mark virtual servers as ours.
+  // Rules in the other iptables backend refer to the ipsets in use. Unused ipsets mark virtual servers as ours.
   const first = iptables.backend === "nftables" ? undefined : await cleanUpOthers();
   const used = await cleanUp({ kernel, clock, isDryRun }, { rules, ipvs });
   const unused = first ?? (await cleanUpOthers());
@@ -147,7 +147,7 @@ async function removeAll(
   };
 }
 
-/** Cleans up iptables backends that are not in use, and ipset if sets are in nf_tables. */
+/** Cleans up unused iptables backends, and ipset if sets are in nf_tables. */
 async function cleanUpUnused(
   { kernel, ...context }: ReconcileContext,
   {
@@ -201,8 +201,8 @@ function recordPaths({ statePath, claimsPath }: Config): readonly string[] {
 }
 
 /**
- * A kube-proxy in IPVS mode does not need the rules of iptables mode. If only a process was found, its mode is
- * unknown, so its rules are kept.
+ * A kube-proxy in IPVS mode does not need iptables mode rules. If only a process was found, its mode is unknown, so its
+ * rules are kept.
  */
 function userOfRules(config: Config, proxy: OtherProxy | undefined): string | undefined {
   if (proxy !== undefined && !(proxy.kind === "port" && proxy.mode === "ipvs")) {
@@ -250,7 +250,7 @@ interface RemovedWords {
   readonly many: string;
 }
 
-/** `backend`: the writer of the rules and sets that were removed. */
+/** `backend`: the writer of the removed rules and sets. */
 function removedWords(backend: string): readonly RemovedWords[] {
   const { rules, set } = writerWords(backend);
   return [

@@ -1,4 +1,4 @@
-/** Runs the daemon's planning once, for commands that only read. Writes nothing. */
+/** Runs the daemon's planning once, for read-only commands. Writes nothing. */
 import { silentEvents } from "../api/event.ts";
 import { type AppliedFile, withAppliedFile } from "../api/manifest/applied-file.ts";
 import type { Refuse } from "../api/refusals.ts";
@@ -19,7 +19,7 @@ import type { RunContext } from "./run.ts";
 import { type DaemonParts, startDaemon } from "./start.ts";
 
 const userspaceText =
-  "Cannot show what the daemon would find at startup: in userspace mode, its own sockets serve Services; start it, then run kube-ipvs services";
+  "Cannot show what the daemon would find at startup: in userspace mode, Services are served by the daemon's own sockets; start the daemon, then run kube-ipvs services";
 
 export interface FirstSyncParts extends Pick<RunContext, "clock" | "log"> {
   /** A file that is treated as if it had been applied. */
@@ -54,7 +54,7 @@ export async function observeOnce<T>(
   }
 }
 
-/** The context that every mode gets if it runs only until its first sync has ended. */
+/** The context for any mode that runs only until its first sync has ended. */
 type FirstSyncContext = Required<
   Pick<
     DaemonParts,
@@ -73,8 +73,8 @@ type FirstSyncContext = Required<
 >;
 
 /**
- * Begins a mode that only observes, and stops it after its first sync. Rejects if that sync fails, or if the API server does
- * not answer.
+ * Begins a mode that only observes, and stops it after its first sync. Rejects if that sync fails or the API server
+ * does not answer.
  */
 export async function firstSync<T extends { stop(): Promise<void> }>(
   config: Config,

@@ -25,7 +25,7 @@ export async function planNodeCleanUp(
   }
 }
 
-/** Returns the plan of a first sync. Rejects if it cannot be determined. */
+/** Returns the plan for a first sync. Rejects if it cannot be determined. */
 export async function planSync(config: Config, parts: FirstSyncParts): Promise<Plan> {
   if (config.mode === "userspace") return await planUserspaceStart(config, parts);
   return await observeOnce(config, parts, ({ report, view }) => ({

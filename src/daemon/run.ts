@@ -1,4 +1,4 @@
-/** The commands that run or prepare the daemon. The command line loads this module only when it is needed. */
+/** The commands that run or prepare the daemon. The command line loads this module only when needed. */
 
 import type { Clock } from "../base/clock.ts";
 import type { Logger } from "../base/log.ts";
@@ -62,13 +62,12 @@ export interface RunContext {
   readonly shown: { readonly object: object; readonly flags: ShownConfig["flags"] };
   readonly setVerbosity: (level: number) => void;
   /**
-   * Keeps the process's memory out of core dumps and other users' debuggers. Throws if the kernel rejects the
-   * request.
+   * Protects the process's memory from core dumps and other users' debuggers. Throws if the kernel rejects the request.
    */
   readonly forbidCoreDumps: () => void;
   /** Allows `--cleanup` while a daemon is running. */
   readonly isCleanupForced: boolean;
-  /** The file that the configuration was read from. Undefined if it did not come from a file. */
+  /** The configuration file. Undefined if the configuration did not come from a file. */
   readonly configFile?: ConfigFileSource;
 }
 
@@ -213,7 +212,7 @@ async function* beginParts(
   if (daemon.view.mode === "ipvs") yield watchEstimator({ clock, log, sysctl, view: daemon.view });
 }
 
-/** Passes Nodes and successful syncs to the removal of the taint. */
+/** Passes Nodes and successful syncs to the code that removes the taint. */
 function withTaint({
   notReadyTaint,
 }: Pick<OpenSource, "notReadyTaint">): Pick<DaemonParts, "notReadyTaint" | "onReport"> {
@@ -254,7 +253,7 @@ async function* beginCommonParts(
     featureGates: gateStates(config.featureGates),
   });
   yield measureEventLoopDelay(clock, metrics);
-  // The source is opened before any write, so that the node is unchanged if it fails.
+  // The source is opened before any write, so a failure leaves the node unchanged.
   const apiContact = new ApiContact(clock, metrics);
   const { close, ...opened } = await openSource(config, { clock, log, observer: apiContact });
   yield close;
@@ -298,8 +297,7 @@ async function* beginAnswers(
 }
 
 /**
- * Like {@link beginParts}, but without requiring kernel privileges: if the process lacks some, the features that need
- * them are skipped.
+ * Like {@link beginParts}, but kernel privileges are optional: without them, the features that need them are skipped.
  */
 async function* beginUserspaceParts(
   config: Config,
@@ -315,7 +313,7 @@ async function* beginUserspaceParts(
   yield running.stop;
 }
 
-/** Call this before reading credentials. If it fails, only logs a warning, because the proxy matters more. */
+/** Call this before reading credentials. If it fails, only logs a warning because the proxy matters more. */
 function keepMemoryPrivate({ forbidCoreDumps, log }: RunContext): void {
   try {
     forbidCoreDumps();
@@ -325,7 +323,7 @@ function keepMemoryPrivate({ forbidCoreDumps, log }: RunContext): void {
 }
 
 /**
- * Applies reloaded conntrack limits. If this fails, logs an error, and the rest of the configuration still applies.
+ * Applies reloaded conntrack limits. If this fails, logs an error; the rest of the configuration still applies.
  */
 async function limitConntrack(kernel: Kernel, config: Config, log: Logger): Promise<void> {
   try {

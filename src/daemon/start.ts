@@ -40,8 +40,7 @@ export interface DaemonParts
 }
 
 /**
- * The running daemon: source, planning and kernel. Does not include HTTP servers, signal handling and the instance
- * lock.
+ * The running daemon: source, planning and kernel. Does not include HTTP servers, signal handling or the instance lock.
  */
 export interface Daemon {
   readonly families: readonly IpFamily[];

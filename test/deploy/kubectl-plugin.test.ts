@@ -130,7 +130,7 @@ case " $* " in
     exit ;;
   *" __nodes "*) while [ "$1" != __nodes ]; do shift; done; exec ${process.execPath} ${main} "$@" ;;
   *" pod-7 "*) exec sleep 60 ;;
-  *" pod-8 "*) echo "Cannot ask kube-ipvs" >&2; exit 1 ;;
+  *" pod-8 "*) echo "Cannot query kube-ipvs" >&2; exit 1 ;;
   *" drains "*) echo '{"apiVersion":"kube-ipvs/v1","kind":"DrainList","items":[]}'; exit ;;
   *" doctor "*)
     echo '{"verdict":"warn","checks":[{"name":"a","verdict":"ok","evidence":"yes"},{"name":"b","verdict":"warn","evidence":"two"}]}'
@@ -173,7 +173,7 @@ describe("kubectl kube-ipvs --all-nodes", () => {
     assert.match(lines[0] ?? "", /^NODE +VERDICT +MODE +VERSION +SUMMARY$/);
     assert.match(lines[1] ?? "", /^node-1 +OK +ipvs +0\.2\.0 +3 Services$/);
     assert.match(lines[7] ?? "", /^node-7 +- +- +- +no answer within 2 s$/);
-    assert.match(lines[8] ?? "", /^node-8 +- +- +- +Cannot ask kube-ipvs$/);
+    assert.match(lines[8] ?? "", /^node-8 +- +- +- +Cannot query kube-ipvs$/);
     assert.match(lines[9] ?? "", /^node-9 +Degraded +- +- +1 object rejected$/);
     assert.match(lines[10] ?? "", /^node-10 +- +- +- +pod pod-10 is Pending$/);
     assert.match(lines[50] ?? "", /^node-50 /);

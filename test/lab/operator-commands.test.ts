@@ -453,7 +453,7 @@ describe("the operator's commands", () => {
   it("list draining real servers with their connections", async (test) => {
     node.apply(...webOf(one));
     await node.hasWeights(web, "pod-1 1");
-    assert.equal(kubeIpvs("drains").out, "Nothing drains\n");
+    assert.equal(kubeIpvs("drains").out, "No real servers are draining\n");
     const connection = await Connection.open(web.address, web.port, "echo");
     await connection.receives(1, 20_000);
     node.apply(...webOf(two));

@@ -8,16 +8,16 @@ import type { Logger } from "../../base/log.ts";
 import type { ListenAddress } from "../../config/config.ts";
 import { keepFairly } from "./fair-connections.ts";
 
-/** The parts of a request that our servers use. */
+/** The request properties that our servers use. */
 export interface HttpRequest {
   readonly method: string;
-  /** The path without the query, for example `/healthz`. */
+  /** The path without the query, such as `/healthz`. */
   readonly path: string;
   readonly query: URLSearchParams;
   readonly acceptsGzip: boolean;
   /** The Accept header. Empty if there is none. */
   readonly accept: string;
-  /** The request came over loopback. */
+  /** Whether the request came over loopback. */
   readonly isFromThisNode: boolean;
   /** Reads the first kilobyte of the body as text. */
   readonly readBody: () => Promise<string>;
@@ -33,14 +33,14 @@ export interface HttpAnswer {
 export type HttpResponder = (request: HttpRequest) => HttpAnswer | Promise<HttpAnswer>;
 
 export interface HttpListenerOptions {
-  /** The name of the server in messages, for example `metrics server`. */
+  /** The server's name in messages, such as `metrics server`. */
   readonly name: string;
   readonly address: ListenAddress;
   /** If true, `start` rejects instead of retrying. */
   readonly isFailureFatal: boolean;
   /**
-   * If true, a wildcard address listens for its own family only, so that two listeners can share a port. By default
-   * it listens for both families.
+   * If true, a wildcard address listens only for its own family, so that two listeners can share a port. By default it
+   * listens for both families.
    */
   readonly isSingleFamily?: boolean;
   readonly respond: HttpResponder;
@@ -49,7 +49,7 @@ export interface HttpListenerOptions {
    * keepFairly}.
    */
   readonly boundConnections?: (socket: Socket) => void;
-  /** Called with the reason when the port cannot be opened, and once a minute while this continues. */
+  /** Called with the reason when the port cannot be opened, and then once a minute while this continues. */
   readonly onFailure?: (reason: string) => void;
 }
 
@@ -74,9 +74,9 @@ const limits = {
 } as const;
 const idleTimeoutMs = 30_000;
 const maxConnections = 200;
-/** Maximum number of connections that wait to be accepted. net.core.somaxconn is the kernel's own limit. */
+/** Maximum number of connections waiting to be accepted. net.core.somaxconn is the kernel's own limit. */
 const backlog = 2_048;
-/** Maximum length of a body that is kept. The only body that any page uses is a number. */
+/** Maximum length of a stored body. The only body that any page uses is a number. */
 const maxBodyBytes = 1_024;
 
 /** A server with one address. If the port is in use, retries every 5 s in the background. */
@@ -107,7 +107,7 @@ export class HttpListener {
     throw this.#failure(error);
   }
 
-  /** The port that the server listens on. Undefined while it does not listen. */
+  /** The port on which the server is listening. Undefined if it is not listening. */
   get port(): number | undefined {
     const address = this.#server?.address();
     return typeof address === "object" ? address?.port : undefined;
@@ -133,7 +133,7 @@ export class HttpListener {
     } catch (error) {
       return error as Error;
     }
-    // Without an error listener, a later socket error would end the process.
+    // Without an error listener, a later socket error would terminate the process.
     server.on("error", (error) =>
       this.#log.error("HTTP server failed", { ...this.#who, err: error }),
     );
@@ -262,6 +262,6 @@ function listenErrorText(error: Error): string {
   if (code === "EADDRINUSE")
     return "EADDRINUSE (another process is using this port; to find it, run on the node: ss -ltnp)";
   if (code === "EACCES") return "EACCES (a port below 1024 needs NET_BIND_SERVICE)";
-  if (code === "EADDRNOTAVAIL") return "EADDRNOTAVAIL (this node has no such address)";
+  if (code === "EADDRNOTAVAIL") return "EADDRNOTAVAIL (this node does not have this address)";
   return errorText(error);
 }

@@ -7,10 +7,10 @@ import { DebugPages } from "./pages/debug-pages.ts";
 import { type Exposition, healthPage, metricsPage, sliPage } from "./pages/metrics-page.ts";
 import { flagzPage, statuszPage } from "./pages/zpages.ts";
 
-/** The configuration that the program publishes. Contains paths of secrets, but no secrets. */
+/** The configuration that the program publishes. Contains paths to secrets, but no secrets. */
 export interface ShownConfig {
   /**
-   * The configuration in force, as a KubeProxyConfiguration v1alpha1 with all fields set. Changes when the file is
+   * The effective configuration, as a KubeProxyConfiguration v1alpha1 with all fields set. Changes when the file is
    * reloaded.
    */
   readonly object: () => object;
@@ -25,7 +25,7 @@ export interface MetricsServerDependencies {
   readonly setVerbosity: (level: number) => void;
 }
 
-/** Of `featureGates`, only ComponentFlagz and ComponentStatusz are used. */
+/** Only ComponentFlagz and ComponentStatusz are used. */
 export type MetricsServerConfig = Pick<Config, "mode" | "isProfilingEnabled" | "featureGates">;
 
 type Page = (request: HttpRequest) => HttpAnswer | Promise<HttpAnswer>;

@@ -42,7 +42,7 @@ export interface ServiceHealthDependencies {
 }
 
 /**
- * Maximum number of connections of all health-check node ports together. All load balancers of a cloud may connect at
+ * Maximum combined number of connections to all health-check node ports. All of a cloud's load balancers may connect at
  * the same time. Beyond this number, older connections are closed so that new ones are answered.
  */
 const maxConnections = 2_000;
@@ -54,10 +54,10 @@ interface OpenPort {
 }
 
 /**
- * Tells load balancers whether this node has endpoints of a Service. Opens a listener for each health-check node port
- * and address. Each IP family has its own sockets and its own count of ready local endpoints. Listeners remain open while their address and
- * port are unchanged. If a port is in use, keeps trying to open it. If several Services claim a port, the rule for
- * contested addresses chooses the owner.
+ * Tells load balancers whether this node has endpoints for a Service. Opens a listener for each health-check node port
+ * and address. Each IP family has its own sockets and its own count of ready local endpoints. Listeners remain open
+ * while their address and port are unchanged. If a port is in use, keeps trying to open it. If several Services claim a
+ * port, the rule for contested addresses determines the owner.
  */
 export class ServiceHealthServers {
   readonly #dependencies: ServiceHealthDependencies;
@@ -82,7 +82,7 @@ export class ServiceHealthServers {
     return this.#claims;
   }
 
-  /** Records the health check of a Service plan. Opens and closes nothing until {@link serve}. */
+  /** Records a Service plan's health check. Opens and closes nothing until {@link serve}. */
   note(plan: HealthPlan): void {
     const key = `${plan.family} ${plan.service}`;
     const check = healthCheckOf(plan);
@@ -95,7 +95,7 @@ export class ServiceHealthServers {
   }
 
   /**
-   * Opens and closes listeners so that exactly the recorded checks are served, each on the addresses of its family.
+   * Opens and closes listeners so that exactly the recorded checks are served, each on its family's addresses.
    */
   async serve(addresses: ReadonlyMap<IpFamily, readonly IpAddress[]>): Promise<void> {
     const addressText = JSON.stringify([...addresses]);

@@ -1,5 +1,5 @@
 /**
- * Removes the leftovers of IPVS mode on a node that now runs another mode: virtual servers, kube-ipvs0, ipsets,
+ * Removes leftovers of IPVS mode from a node that now runs a different mode: virtual servers, kube-ipvs0, ipsets,
  * rules.
  */
 import type { Clock } from "../../base/clock.ts";
@@ -27,9 +27,9 @@ export interface IpvsRemovalContext {
 }
 
 /**
- * Removes the leftovers of IPVS mode. New connections already use the current mode, but open connections through a
- * virtual server still need it. Therefore everything is kept until the last of them has ended or its drain deadline
- * has passed. Never rejects; returns false if something is left that should be removed.
+ * Removes leftovers of IPVS mode. New connections already use the current mode, but open connections through a virtual
+ * server still need it. Therefore everything is kept until the last of them has ended or its drain deadline has passed.
+ * Never rejects; returns false if something that should be removed remains.
  */
 export async function removeIpvs(
   kernel: Kernel,
@@ -62,9 +62,9 @@ export async function removeIpvs(
 }
 
 /**
- * Sets the weight of real servers to 0. Open connections continue, and no new ones start on real servers that are no
- * longer updated. This matters because a cluster IP without endpoints has no redirecting rule in iptables mode, so
- * its packets reach the virtual server.
+ * Sets the weight of real servers to 0. Open connections continue, but no new ones start on real servers that are no
+ * longer updated. This matters because a cluster IP without endpoints has no redirecting rule in iptables mode, so its
+ * packets reach the virtual server.
  */
 async function stopBalancing(
   { ipvs }: Pick<Kernel, "ipvs">,
@@ -87,14 +87,14 @@ async function stopBalancing(
 }
 
 /**
- * Whether kube-ipvs0 exists. IPVS mode never serves without this link. If it is absent, nothing further is read,
- * because that would load modules.
+ * Whether kube-ipvs0 exists. IPVS mode never serves without this link. If it is absent, nothing further is read because
+ * that would load modules.
  */
 async function hasTraces({ link }: Pick<Kernel, "link">): Promise<boolean> {
   return (await link.find()) !== undefined;
 }
 
-/** Reads the facts that determine which virtual servers are ours, to remove all of them. */
+/** Reads the facts that determine which virtual servers are ours, so that all of them can be removed. */
 export async function ownedBy(kernel: Kernel, config: Config): Promise<Omit<IpvsGoal, "hasIpvs">> {
   return {
     nodeAddresses: await readNodeAddresses(kernel),
@@ -107,7 +107,8 @@ export async function ownedBy(kernel: Kernel, config: Config): Promise<Omit<Ipvs
 }
 
 /**
- * The virtual servers that will be removed. Rejects if they cannot be read, because the removal could then not wait for their connections.
+ * The virtual servers that will be removed. Rejects if they cannot be read because the removal could not wait for their
+ * connections.
  */
 async function virtualServersOf(
   context: CleanUpContext,

@@ -10,7 +10,7 @@ export const tableOfKubeProxy = "kube-proxy";
 /** The table with the rules and sets of IPVS mode, in the families ip and ip6. */
 export const tableOfIpvsMode: string = tableName;
 
-/** The tables of this name that exist, for example `ip kube-proxy`. Rejects if they cannot be read. */
+/** The existing tables with this name, such as `ip kube-proxy`. Rejects if they cannot be read. */
 export async function presentNftTables(
   { nftTables }: Pick<Kernel, "nftTables">,
   name: string,
@@ -23,7 +23,7 @@ export async function presentNftTables(
 }
 
 export interface NftRemoval {
-  /** Names of removed tables, for example `ip kube-proxy`. */
+  /** Names of removed tables, such as `ip kube-proxy`. */
   readonly removed: readonly string[];
   readonly failures: readonly { readonly subject: string; readonly error: unknown }[];
 }
@@ -48,8 +48,8 @@ export async function removeNftTables(
 }
 
 /**
- * Removes and logs the tables of kube-proxy's nftables mode, as kube-proxy does when it starts in IPVS mode, and our own
- * tables unless they are in use. Returns false if something could not be removed.
+ * Removes the tables of kube-proxy's nftables mode, as kube-proxy does when it starts in IPVS mode, and our own tables
+ * unless they are in use. Logs what was removed. Returns false if something could not be removed.
  */
 export async function removeAndLogNftTables(
   kernel: Pick<Kernel, "nftTables" | "iptables">,

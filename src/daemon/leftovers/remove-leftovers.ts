@@ -17,10 +17,10 @@ import type { Mode } from "./rules-of-modes.ts";
 /** Maximum number of chains that a log line names. */
 const namedChains = 5;
 
-/** How long the first sync waits for the programs of iptables, which may hang. Leftovers are removed after it, too. */
+/** How long the first sync waits for the iptables programs, which may hang. Leftovers are also removed after it. */
 const longestSearchMs = 10_000;
 
-/** Whether a kube-proxy in another mode than ours may be using these rules at the same time. */
+/** Whether a kube-proxy in a different mode may be using these rules at the same time. */
 export function mayBeInUse({
   isOtherProxyAllowed,
   serviceProxyName,
@@ -29,8 +29,8 @@ export function mayBeInUse({
 }
 
 /**
- * The iptables backends that may contain leftovers. Call this before the first sync. Never rejects. If the programs of
- * iptables fail or do not end, their backends are absent, which is logged.
+ * The iptables backends that may contain leftovers. Call this before the first sync. Never rejects. If the iptables
+ * programs fail or hang, this is logged, and their backends are omitted.
  */
 export async function findBackends(
   { iptables, unusedBackends }: Pick<Kernel, "iptables" | "unusedBackends">,
@@ -40,7 +40,7 @@ export async function findBackends(
   if (unusedBackends === undefined || mayBeInUse(config)) return [iptables];
   const late = Promise.withResolvers<never>();
   const cancel = clock.after(longestSearchMs, () =>
-    late.reject(new Error(`the programs of iptables did not end within ${longestSearchMs}ms`)),
+    late.reject(new Error(`the iptables programs did not finish within ${longestSearchMs}ms`)),
   );
   try {
     return [iptables, ...(await Promise.race([unusedBackends(), late.promise]))];
@@ -71,13 +71,13 @@ export function reportLeftoverChains(
     effect:
       "Connections to Services that had no endpoints when the mode changed may still be refused",
     advice:
-      "Set kubeIpvs.removeLeftovers: true, or stop kube-ipvs and run on this node: kube-ipvs --cleanup",
+      "Set kubeIpvs.removeLeftovers: true, or stop kube-ipvs and run kube-ipvs --cleanup on this node",
   });
 }
 
 /**
  * Removes the rules of userspace mode. Call this before the first sync: the rules redirect to listeners that closed
- * with their process, so every connection that they match is refused. Never rejects.
+ * with their process, so every matching connection is refused. Never rejects.
  */
 export async function removePortals(
   kernel: Kernel,
@@ -94,7 +94,7 @@ export async function removePortals(
   log.error(
     "Connections to Services may be refused until leftovers of userspace mode are removed",
     {
-      advice: "Run on this node: kube-ipvs --cleanup",
+      advice: "Run kube-ipvs --cleanup on this node",
     },
   );
 }
@@ -108,9 +108,9 @@ export interface LeftoverContext extends LeftoverLog {
 export type WithKernel = (work: (kernel: Kernel) => Promise<boolean>) => Promise<boolean>;
 
 /**
- * Returns a function that removes leftovers. Call that function when the rules of the current mode exist: until then
- * the old mode's rules serve traffic. Removes chains of iptables mode if the configuration enables this or an earlier
- * run of ours wrote them. Never rejects; returns false if something is left that should be removed.
+ * Returns a function that removes leftovers. Call that function when the current mode's rules exist; until then, the
+ * old mode's rules serve traffic. Removes iptables mode chains if the configuration enables this or an earlier
+ * kube-ipvs run wrote them. Never rejects; returns false if something that should be removed remains.
  */
 export function leftoverRemoval(
   withKernel: WithKernel,
@@ -156,7 +156,7 @@ export function leftoverRemoval(
   };
 }
 
-/** Removes rules in iptables backends that are not in use, and ipsets that no rule uses. Never rejects. */
+/** Removes rules in unused iptables backends, and ipsets that no rule uses. Never rejects. */
 async function removeUnused(
   kernel: Kernel,
   config: Config,
@@ -183,8 +183,8 @@ async function removeUnused(
 }
 
 /**
- * ipset, if it contains sets and rules are written with nf_tables. Rejects if it cannot be read. Sets in nf_tables are
- * removed with their table.
+ * ipset, if it contains sets although rules are written with nf_tables. Rejects if it cannot be read. Sets in nf_tables
+ * are removed with their table.
  */
 export async function unusedIpSets({
   iptables,

@@ -1,4 +1,4 @@
-/** Removes iptables rules that no sync maintains any more. */
+/** Removes iptables rules that no sync maintains anymore. */
 import type { Clock } from "../../base/clock.ts";
 import { errorText } from "../../base/error-text.ts";
 import { type IpFamily, ipFamilies } from "../../base/ip.ts";
@@ -14,11 +14,11 @@ export interface LeftoverModes {
   readonly modes: readonly Mode[];
   /** The mode that writes rules in this backend. Undefined if none does. */
   readonly current: Mode | undefined;
-  /** A mode whose rules are removed later. Its chains are emptied now if they lead to leftovers. */
+  /** A mode whose rules are removed later. If its chains lead to leftovers, they are emptied now. */
   readonly emptied?: Mode;
 }
 
-/** The rules to remove from the tables of each family. */
+/** The rules to remove from each family's tables. */
 export function rulesGoals(
   families: readonly IpFamily[],
   leftovers: LeftoverModes,

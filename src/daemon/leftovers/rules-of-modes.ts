@@ -14,8 +14,7 @@ import { portalRules } from "../../userspace/portal-rules.ts";
 export type Mode = Config["mode"];
 
 /**
- * Comments by which kube-proxy marks the jumps of iptables mode. The other matches of these jumps vary between its
- * versions.
+ * Comments with which kube-proxy marks iptables mode jumps. The jumps' other matches vary between its versions.
  */
 const iptablesJumps =
   /(?:^| )-m comment --comment "kubernetes (?:(?:service|externally-visible service) portals|health check service ports|load balancer firewall)" -j KUBE-/;
@@ -31,7 +30,7 @@ const iptablesPlaces: RuleSet = {
   jumps: [],
 };
 
-/** Placeholder options, because the names of chains and jumps do not depend on them. */
+/** Placeholder options; the names of chains and jumps do not depend on them. */
 const anyOptions: IptablesOptions = {
   shared: {
     place: { nodeName: "", zone: "" },
@@ -46,7 +45,7 @@ const anyOptions: IptablesOptions = {
   largeFamilies: new Set(),
 };
 
-/** The chains and jumps that an observation must read to find leftovers of any mode. */
+/** The chains and jumps to read in order to find leftovers of any mode. */
 export function rulesOfAnyMode(family: IpFamily, config: Config): RuleSet {
   const sets = [planEmptyRules(family, config), portalRules(family, []), iptablesPlaces];
   return {

@@ -5,7 +5,7 @@ import type { Kernel } from "../../kernel/kernel.ts";
 import type { ConnectionCounts } from "../../state/traffic.ts";
 import type { VirtualServerId } from "../../state/virtual-server.ts";
 
-/** The pause between two reads is `pausePerLook` times the duration of a read, within these limits. */
+/** The pause between two reads is `pausePerLook` times the read duration, within these limits. */
 const minPauseMs = 1_000;
 const maxPauseMs = 30_000;
 const pausePerLook = 50;

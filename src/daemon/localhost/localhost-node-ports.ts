@@ -15,25 +15,25 @@ import type { ServiceListener } from "../../userspace/service-listeners.ts";
 export interface LocalhostNodePortsOptions {
   readonly clock: Clock;
   readonly log: Logger;
-  /** How long a UDP client must be idle before it may get another endpoint. */
+  /** How long a UDP client must be idle before it may be sent to a different endpoint. */
   readonly udpIdleMs: () => number;
 }
 
 /**
- * Maximum number of simultaneous connections and UDP clients of a node port. Only local processes connect, so more than
- * this indicates a bug in one of them.
+ * Maximum number of simultaneous connections and UDP clients per node port. Only local processes connect, so a larger
+ * number indicates a bug in one of them.
  */
 const maxConnections = 4_096;
-/** Connections end with their node port, because this process can no longer forward them. */
+/** Connections end with their node port because this process can no longer forward them. */
 const drainMs = 1;
 
-/** The service ports with node ports of one Service and family. */
+/** One Service and family's service ports that have node ports. */
 type Wanted = Pick<ServicePlan, "family" | "servicePorts">;
 
 /**
- * Serves node ports on 127.0.0.1 and ::1 by forwarding to the same port at an address of the node. This process
- * forwards, because IPVS drops packets from a loopback address to another host, and IPv6 has no route for them. A
- * separate socket for each client keeps a UDP client on the same endpoint.
+ * Serves node ports on 127.0.0.1 and ::1 by forwarding to the same port on a node address. This process forwards
+ * because IPVS drops packets from a loopback address to another host, and IPv6 has no route for them. Each UDP client
+ * has its own socket, which keeps it on the same endpoint.
  */
 export class LocalhostNodePorts {
   readonly #proxier: UserspaceProxier;
@@ -60,7 +60,7 @@ export class LocalhostNodePorts {
     });
   }
 
-  /** Records the node ports of a Service plan. Opens and closes nothing until {@link serve}. */
+  /** Records a Service plan's node ports. Opens and closes nothing until {@link serve}. */
   note({ family, service, servicePorts }: ServicePlan): void {
     const key = `${family} ${service}` as const;
     const wanted = servicePorts.filter(({ servicePort }) => servicePort.nodePort !== 0);

@@ -19,7 +19,7 @@ export interface LogLine {
 /** Formats a line, without a trailing newline. */
 export type LogFormatter = (line: LogLine) => string;
 
-/** Longer values are truncated, so that a malicious object cannot fill the disk. */
+/** Longer values are truncated so that a malicious object cannot fill the disk. */
 const maxValueLength = 2_000;
 
 /**
@@ -70,7 +70,7 @@ function jsonValue(value: unknown): unknown {
   return text.length <= maxValueLength ? parseJson(text) : cut(text);
 }
 
-/** Never throws, so that a line is logged even for values such as bigints and cyclic objects. */
+/** Never throws, so a line is logged even for values such as bigints and cyclic objects. */
 function objectText(value: object): string {
   try {
     return JSON.stringify(value, (_, part: unknown) =>

@@ -14,11 +14,10 @@ export interface LeftOut extends Problem {
 }
 
 const windowMs = 60_000;
-/** Lines of one problem that are written per window. Further lines are only counted. */
+/** Number of lines about one problem that are written per window. Further lines are only counted. */
 const linesPerWindow = 10;
 /**
- * Maximum number of problems that are tracked separately. Reasons may be free text, so further ones share a window
- * for each event.
+ * Maximum number of separately tracked problems. Reasons may be free text, so further ones share one window per event.
  */
 const maxProblems = 500;
 

@@ -68,7 +68,7 @@ export async function beginIpvs(parts: ModeContext): Promise<RunningMode> {
   };
 }
 
-/** Removes the virtual IPs that an earlier run bound with the other setting of `kubeIpvs.virtualAddresses`. */
+/** Removes virtual IPs that an earlier run bound with the other value of `kubeIpvs.virtualAddresses`. */
 async function convertVirtualAddresses(
   { link }: ModeContext["kernel"],
   { virtualAddresses, isObserveOnly }: ModeContext["config"],

@@ -28,13 +28,13 @@ export interface RunningMode {
   /** Addresses that the kernel serves at startup, for the list guard. Undefined if the list guard is off. */
   readonly servedBefore: ServedAddresses | undefined;
   /**
-   * Applies the kernel settings of a configuration that do not depend on Services. If the kernel does not support
-   * them, rejects before the first write.
+   * Applies a configuration's kernel settings that do not depend on Services. If the kernel does not support them,
+   * rejects before the first write.
    */
   configure(next: Config): Promise<void>;
   /**
-   * Removes leftovers of other modes and earlier runs. Called after the first successful sync, and again each minute
-   * while it resolves with false because something could not be removed. `stop` aborts when the program stops.
+   * Removes leftovers of other modes and earlier runs. Called after the first successful sync. While it resolves with
+   * false because something could not be removed, it is called again each minute. `stop` aborts when the program stops.
    */
   removeLeftovers(stop: AbortSignal): Promise<boolean>;
 }

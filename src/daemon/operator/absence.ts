@@ -1,4 +1,4 @@
-/** Explains why a desired object is not in the kernel, with the reason codes of log and metrics. Pure. */
+/** Explains why a desired object is not in the kernel, using the reason codes from logs and metrics. Pure. */
 import type { ServiceName } from "../../base/service-name.ts";
 import { type Subject, subjectKey } from "../../reconcile/subject.ts";
 import type { SyncHistory } from "../report/sync-history.ts";
@@ -6,7 +6,7 @@ import type { SyncHistory } from "../report/sync-history.ts";
 export interface Absence {
   /** Whether this virtual server belongs to a third party. */
   isForeign(virtualServerKey: string): boolean;
-  /** The Service's annotations without effect, for example `kube-ipvs.io/scheduler: scheduler-not-allowed`. */
+  /** The Service's annotations that have no effect, such as `kube-ipvs.io/scheduler: scheduler-not-allowed`. */
   ignoredAnnotations(service: ServiceName): readonly string[];
   /** Whether a third party set the weight of this real server, and kube-ipvs keeps it. */
   isManualWeight(virtualServerKey: string, realServerKey: string): boolean;
@@ -17,7 +17,7 @@ export interface Absence {
   reasonOf(subject: Subject, service: ServiceName): string;
 }
 
-/** Builds the answers from the findings of the last syncs. */
+/** Builds the answers from the last syncs' findings. */
 export function absenceOf(
   history: Pick<
     SyncHistory,

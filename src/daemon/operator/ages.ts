@@ -1,6 +1,6 @@
 import type { Clock } from "../../base/clock.ts";
 
-/** Seconds since a monotonic time, to a tenth; never below zero. */
+/** Seconds since a monotonic time, rounded to a tenth and never negative. */
 export type SecondsSince = (atMs: number) => number;
 
 /** Returns a function that computes ages relative to now, so that all ages in one answer refer to the same moment. */

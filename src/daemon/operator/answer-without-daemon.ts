@@ -9,9 +9,9 @@ import { listText } from "./list-text.ts";
 import { answerFrom, withoutDrains } from "./routes.ts";
 
 /**
- * Returns what a daemon would answer to a request for lists or plans after a start. Uses the objects and the kernel
- * state that a start would find. Real servers with weight 0 that are not planned count as draining. Rejects if there
- * is no answer.
+ * Returns what a daemon would answer to a request for lists or plans after starting. Uses the objects and the kernel
+ * state that it would find at startup. Unplanned real servers with weight 0 count as draining. Rejects if there is no
+ * answer.
  */
 export async function answerWithoutDaemon(
   config: Config,
@@ -34,7 +34,7 @@ export async function answerWithoutDaemon(
 }
 
 /**
- * The drains that a start would find. If the start time of a drain is not recorded, it begins now, as it would at
+ * The drains that a daemon would find at startup. A drain without a recorded start time begins now, as it would at
  * startup.
  */
 function foundDrains(

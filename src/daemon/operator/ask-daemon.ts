@@ -6,10 +6,10 @@ export type Reply =
   | { readonly kind: "answer"; readonly text: string }
   /** No process listens on the socket. */
   | { readonly kind: "absent"; readonly reason: string }
-  /** `isDenied`: this process may not connect to the socket, so it is unknown whether a daemon runs. */
+  /** `isDenied`: this process may not connect to the socket, so it is unknown whether a daemon is running. */
   | { readonly kind: "failed"; readonly reason: string; readonly isDenied?: true };
 
-/** Lists are streamed. If the daemon sends nothing for this long, it hangs or is stopped. */
+/** Lists are streamed. If the daemon sends nothing for this long, it is hung or stopped. */
 const longestSilenceMs = 5_000;
 /** Maximum length of an answer. A list of every endpoint in the largest clusters takes a tenth of this. */
 const maxBytes = 1_000_000_000;

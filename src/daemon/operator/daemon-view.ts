@@ -15,8 +15,7 @@ import type { OpenListener } from "../../userspace/listener.ts";
 import type { SyncHistory } from "../report/sync-history.ts";
 
 /**
- * The daemon's state from which answers are computed. The state is read in place, without a copy, and nothing is
- * planned again.
+ * The daemon's state, from which answers are computed. The state is read in place, without copying or replanning.
  */
 export interface DaemonView {
   readonly mode: "ipvs";
@@ -37,14 +36,14 @@ export interface ServedAddress extends Pick<Frontend, "kind" | "port"> {
   readonly address?: IpAddress;
 }
 
-/** State that both modes without virtual servers have: the objects, and which of their endpoints are used. */
+/** State that the two modes without virtual servers share: the objects, and which of their endpoints are used. */
 export interface ObjectsView extends Pick<DaemonView, "config" | "clock" | "families" | "history"> {
   readonly mode: "iptables" | "userspace";
   /** Undefined if the mode writes no rules. */
   readonly iptables?: Pick<Iptables, "choice">;
   readonly objects: Pick<ChangeTracker, "serviceCount" | "serviceNames" | "service" | "slicesOf">;
   readonly place: NodePlace;
-  /** How endpoints are chosen: at random, or round robin. */
+  /** How endpoints are chosen: at random or round robin. */
   readonly scheduler: "random" | "rr";
   /** Selects endpoints from the choice of `model/topology.ts`, for a frontend with or without policy Local. */
   choose(chosen: ChosenEndpoints, isPolicyLocal: boolean): readonly Endpoint[];
@@ -55,7 +54,7 @@ export interface ObjectsView extends Pick<DaemonView, "config" | "clock" | "fami
   lostTo(port: ServicePort, key: string): LostTo | undefined;
   /** Why a service port is not served. Undefined if it is served. */
   absentReason(port: ServicePort, family: IpFamily): string | undefined;
-  /** The addresses and ports at which a service port is served. */
+  /** The addresses and ports on which a service port is served. */
   frontends(port: ServicePort, family: IpFamily): readonly ServedAddress[];
 }
 

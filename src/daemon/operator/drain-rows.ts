@@ -8,7 +8,7 @@ import type { DaemonView } from "./daemon-view.ts";
 import { namesOf } from "./row-fields.ts";
 
 /**
- * Number of drains whose connections are read together. Thousands may belong to one virtual server, which is read
+ * Number of drains whose connections are read together. Thousands may belong to one virtual server, which is then read
  * once per group.
  */
 const drainsPerRead = 500;

@@ -4,8 +4,8 @@ import { type Absence, absenceOf } from "./absence.ts";
 import type { DaemonView } from "./daemon-view.ts";
 
 /**
- * Whether the kernel lacks a planned real server that the cache has, or has it with weight 0. Weights that kube-ipvs
- * keeps are not drift. `observed` are the virtual server's real servers in the kernel.
+ * Whether the kernel lacks a planned real server that is in the cache, or has it with weight 0. Weights that kube-ipvs
+ * keeps are not drift. `observed` contains the virtual server's real servers in the kernel.
  */
 export function hasDrifted(
   key: string,
@@ -25,7 +25,7 @@ export function hasDrifted(
   });
 }
 
-/** Reads virtual servers again that earlier answers found changed, because they may have been repaired or removed. */
+/** Rereads virtual servers that earlier answers found changed; they may have been repaired or removed since. */
 export async function readDriftedAgain(view: DaemonView): Promise<void> {
   const { history, plan, ipvs } = view;
   if (history.unrepaired.size === 0) return;

@@ -1,6 +1,5 @@
 /**
- * Collects what is planned for some addresses and ports in IPVS mode. Reads the daemon's state, and does not plan
- * anything again.
+ * Collects what is planned for some addresses and ports in IPVS mode. Reads the daemon's state without replanning.
  */
 
 import { type Destination, type PlannedState, withoutIpvs } from "../../answer/answers.ts";
@@ -87,8 +86,8 @@ export function destinationsOf(
 }
 
 /**
- * The node port behind a loopback address. Only for loopback addresses, this iterates over all Services, because
- * there is no index by node port.
+ * The node port behind a loopback address. For loopback addresses only, this iterates over all Services because there
+ * is no index by node port.
  */
 function forwardOf({ config, plan }: DaemonView, from: Destination): PlannedState["forwards"] {
   if (!config.areNodePortsOnLocalhost || !isLoopback(from.address)) return [];
@@ -122,7 +121,7 @@ async function rowsOf(view: DaemonView, keys: ReadonlySet<string>): Promise<read
 
 /**
  * Set entries that a packet to one of these destinations may match. Looks up each candidate instead of iterating over
- * a set.
+ * the set.
  */
 function entriesAbout(
   view: DaemonView,

@@ -6,8 +6,8 @@ import { TimeSlice } from "../../base/time-slice.ts";
 const chunkLength = 65_536;
 
 /**
- * Formats a list as JSON with one line per row. Generates each chunk on demand, so that the list is never held in
- * memory, and yields to the event loop every 5 ms.
+ * Formats a list as JSON with one line per row. Generates each chunk on demand, so the whole list is never in memory,
+ * and yields to the event loop every 5 ms.
  */
 export async function* listText(
   listKind: ListKind,

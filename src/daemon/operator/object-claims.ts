@@ -19,7 +19,7 @@ import { type WantedFrontend, wantedFrontends } from "./wanted-frontends.ts";
 
 /**
  * All addresses and ports of one Service, except loopback. `nodeAddresses` are used for service ports that are served
- * on every address of the node.
+ * on every node address.
  */
 export function destinationsOf(
   view: ObjectsView,
@@ -73,7 +73,7 @@ function isEither(wanted: number, ...ports: readonly number[]): boolean {
   return ports.includes(wanted);
 }
 
-/** Whether a service port is served at the destination, by a frontend of this kind or of any kind. */
+/** Whether a service port is served at the destination, by this kind of frontend or by any kind. */
 function isAt(
   view: ObjectsView,
   servicePort: ServicePort,

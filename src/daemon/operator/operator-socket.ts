@@ -30,8 +30,8 @@ const maxConnections = 16;
 const answerTimeoutMs = 60_000;
 
 /**
- * Answers the operator's commands on a unix socket, one GET request per connection. If the socket cannot be opened,
- * logs a warning and the daemon runs without it. Returns a function that closes the socket.
+ * Answers operator commands on a Unix socket, one GET request per connection. If the socket cannot be opened, logs a
+ * warning, and the daemon runs without it. Returns a function that closes the socket.
  */
 export async function openOperatorSocket(
   path: string,
@@ -47,7 +47,7 @@ export async function openOperatorSocket(
     server.on("error", (err) => context.log.warn("Operator socket failed", { path, err }));
     return () => closeServer(server, context.clock);
   } catch (err) {
-    context.log.warn("Cannot open the operator socket, commands such as status have no answer", {
+    context.log.warn("Cannot open the operator socket, commands such as status will not work", {
       path,
       err,
     });
@@ -75,7 +75,7 @@ function makeServer(context: OperatorSocketContext): Server {
 
 /**
  * Removes the socket of a daemon that was killed. Returns whether one was removed. Rejects if a process answers on it
- * or the file is not a socket, because it is not ours to remove.
+ * or the file is not a socket, since it is then not ours to remove.
  */
 export async function removeLeftoverSocket(path: string): Promise<boolean> {
   const status = path === "" ? undefined : lstatSync(path, { throwIfNoEntry: false });
@@ -100,8 +100,8 @@ function isAnswering(path: string): Promise<boolean> {
 }
 
 async function listen(server: Server, path: string): Promise<void> {
-  // listen() binds the socket synchronously, so the umask applies to it. A later chmod would leave it open to other
-  // users for a moment.
+  // listen() binds the socket synchronously, so the umask applies to it. A later chmod would briefly leave it open to
+  // other users for a moment.
   const before = process.umask(0o177);
   server.listen(path);
   process.umask(before);

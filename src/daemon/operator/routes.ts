@@ -16,7 +16,7 @@ import { beforeFirstSyncText, type StatusSources, statusOf } from "./status.ts";
 
 export type OperatorAnswer =
   | { readonly kind: "object"; readonly status: number; readonly object: object }
-  /** A list whose rows are generated while it is sent. */
+  /** A list whose rows are generated as it is sent. */
   | { readonly kind: "list"; readonly listKind: ListKind; readonly rows: AsyncIterable<object> };
 
 export interface AnswerSources {
@@ -98,11 +98,11 @@ async function planAnswer(view: ModeView, parameters: URLSearchParams): Promise<
   return { kind: "object", status: 200, object: await planFacts(view, query) };
 }
 
-/** The error text of commands about drains in modes without drains. */
+/** The error text for commands about drains in modes without drains. */
 export function withoutDrains(mode: ObjectsView["mode"]): string {
   return mode === "iptables"
-    ? "iptables mode drains nothing: conntrack continues open connections"
-    : "userspace mode drains nothing in the kernel: the process ends its connections";
+    ? "iptables mode has no drains: conntrack keeps open connections alive"
+    : "userspace mode has no drains in the kernel: the process closes its own connections";
 }
 
 export function failure(status: number, message: string): OperatorAnswer {

@@ -1,5 +1,5 @@
 /**
- * Generates rows of Services one by one from the daemon's state. Reads from the kernel only for connection counts.
+ * Generates Service rows one by one from the daemon's state. Reads the kernel only for connection counts.
  */
 
 import type { ServiceRow, ServicesQuery } from "../../answer/rows.ts";
@@ -19,8 +19,8 @@ import { type WantedFrontend, wantedFrontends } from "./wanted-frontends.ts";
 const serversPerRead = 50;
 
 /**
- * Rows sorted by namespace and name of the Service, then in the order of its ports. Concurrent changes may or may not
- * be visible, Service by Service. Rejects if the kernel cannot be read for connection counts.
+ * Rows sorted by Service namespace and name, then by port order. For each Service, concurrent changes may or may not be
+ * visible. Rejects if the kernel cannot be read for connection counts.
  */
 export async function* serviceRows(
   view: ModeView,
@@ -119,8 +119,8 @@ function absentReason(
 }
 
 /**
- * Number of planned real servers that accept connections. Usually the cache holds the same array as the plan, so
- * nothing needs to be compared.
+ * Number of planned real servers that accept connections. Usually the cache contains the same array as the plan, so no
+ * comparison is needed.
  */
 function programmedCount(wanted: WantedFrontend, context: RowContext): number {
   const { realServers } = wanted;

@@ -29,10 +29,10 @@ export interface StatusSources {
   readonly view: ModeView | undefined;
 }
 
-/** Maximum number of objects of each kind that are listed. The counts include all of them. */
+/** Maximum number of listed objects of each kind. The counts include all of them. */
 const maxListed = 100;
 
-/** Builds the status. Yields regularly while counting, which is the slow part. */
+/** Builds the status. Yields regularly during the slow part, counting. */
 export function* statusOf(sources: StatusSources): Generator<void, Status> {
   const { view, health, apiContact } = sources;
   const config = view?.config ?? sources.config;

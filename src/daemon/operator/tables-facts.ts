@@ -1,6 +1,5 @@
 /**
- * Collects what is planned for some addresses and ports in iptables mode. Reads the daemon's state, and does not plan
- * anything again.
+ * Collects what is planned for some addresses and ports in iptables mode. Reads the daemon's state without replanning.
  */
 
 import { type Destination, type PlannedState, withoutIpvs } from "../../answer/answers.ts";

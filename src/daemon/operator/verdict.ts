@@ -1,4 +1,4 @@
-/** Determines the node's problems and since when they have existed. Pure. */
+/** Determines the node's problems and when each began. Pure. */
 
 import type { Counts, Problem, Status } from "../../answer/answers.ts";
 import type { NotReadyTaint } from "../../api/cluster/not-ready-taint.ts";
@@ -16,7 +16,7 @@ import type { SecondsSince } from "./ages.ts";
 export interface Evidence {
   readonly health: Pick<ProxyHealth, "notReadyReason">;
   readonly apiContact: Pick<ApiContact, "host" | "failing">;
-  /** Why the node still has the taint. Undefined if removing the taint is not enabled. */
+  /** Why the node still has the taint. Undefined if taint removal is not enabled. */
   readonly notReadyTaint?: Pick<NotReadyTaint, "problem"> | undefined;
   /** The source of objects. */
   readonly source?: Pick<ObjectSource, "problem"> | undefined;
@@ -26,7 +26,7 @@ export interface Evidence {
   readonly secondsSince: SecondsSince;
 }
 
-/** Problems, the worst first. Empty if the node is in the desired state. */
+/** Problems, worst first. Empty if the node is in the desired state. */
 export function problemsOf(evidence: Evidence): readonly Problem[] {
   return [
     readiness,
@@ -44,7 +44,7 @@ export function problemsOf(evidence: Evidence): readonly Problem[] {
 /** A start takes seconds, or half a minute with tens of thousands of Services. A longer start is a problem. */
 const longestStartSeconds = 60;
 
-/** While the first sync is running without other problems, the verdict is Starting, not Degraded. */
+/** While the first sync is running and there are no other problems, the verdict is Starting, not Degraded. */
 export function verdictOf(
   problems: readonly Problem[],
   { history, startedAtMs, secondsSince }: Evidence,
@@ -127,7 +127,7 @@ function conflicts({ history, secondsSince }: Evidence): readonly Problem[] {
   const unserved = history.conflicts.filter(({ reason }) => conflictReasons[reason].isUnserved);
   if (unserved.length === 0) return [];
   const reasons = [...new Set(unserved.map(({ reason }) => reason))].join(", ");
-  // The message says "addresses", because only IPVS mode has virtual servers.
+  // The message says "addresses" because only IPVS mode has virtual servers.
   const addresses = unserved.length === 1 ? "address" : "addresses";
   const message = `${grouped(unserved.length)} Service ${addresses} not served (${reasons})`;
   return [{ reason: "conflicts", message, sinceSeconds: oldest(unserved, secondsSince) }];
@@ -146,7 +146,7 @@ function drift({ history: { unrepaired }, secondsSince }: Evidence): readonly Pr
   if (first === undefined) return [];
   const sinceMs = Math.min(...unrepaired.values());
   const more = unrepaired.size === 1 ? "" : ` and ${grouped(unrepaired.size - 1)} more`;
-  const message = `Real servers of ${first}${more} were changed by a third party, and the next verification repairs them`;
+  const message = `A third party changed real servers of ${first}${more}; the next verification repairs them`;
   return [{ reason: "drift", message, sinceSeconds: secondsSince(sinceMs) }];
 }
 

@@ -1,6 +1,6 @@
 /**
- * Lists the frontends of Services: in IPVS mode from the plan; in other modes from the objects, with endpoints chosen
- * by the same rules. Pure.
+ * Lists the frontends of Services. In IPVS mode they come from the plan. In other modes they come from the objects,
+ * with endpoints chosen by the same rules. Pure.
  */
 
 import type { EndpointSliceRecord, ServiceName, ServiceRecord } from "../../api/objects.ts";

@@ -3,16 +3,18 @@ import type { Clock } from "../../base/clock.ts";
 import type { Config } from "../../config/config.ts";
 import { ApiContact } from "../report/api-contact.ts";
 
-/** How long a command waits for the API server. A person is waiting for the command, and further failures would give no new information. */
+/**
+ * How long a command waits for the API server. A person is waiting, and further failures provide no new information.
+ */
 export const longestSilenceMs = 20_000;
 const checkPeriodMs = 1_000;
 
-/** Gives up on an API server, for commands that run once. The daemon retries forever instead. */
+/** Gives up on an API server, for commands that run once. The daemon, in contrast, retries forever. */
 export interface AnswerDeadline {
   /** Must be notified of every request. */
   readonly observer: RequestObserver;
   /**
-   * Never resolves. Rejects when requests have kept failing, or the first one has had no answer, for {@link
+   * Never resolves. Rejects when requests have kept failing, or the first one has gone unanswered, for {@link
    * longestSilenceMs}.
    */
   readonly expired: Promise<never>;
@@ -44,7 +46,7 @@ function silence({ host, failing }: ApiContact): Error {
   const isAnswering = failing !== undefined && failing.code !== "<error>";
   const what = isAnswering ? `answered ${failing.code}` : "gave no answer";
   const advice = isAnswering
-    ? `check the ${failing.code === "401" ? "credentials" : "rights of the account"} in --kubeconfig`
+    ? `check the ${failing.code === "401" ? "credentials" : "account's permissions"} in --kubeconfig`
     : "check --config, --kubeconfig or --master: the address must work from this node";
   return new Error(`${server} ${what} for ${longestSilenceMs / 1000} s; ${advice}`);
 }

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 
-/** Bit numbers of linux/capability.h. */
+/** Bit numbers from linux/capability.h. */
 const capabilityBits = { NET_ADMIN: 12n, NET_RAW: 13n } as const;
 
 /** The process lacks a capability that it needs. */
@@ -15,7 +15,9 @@ export class MissingCapabilityError extends Error {
   }
 }
 
-/** Throws {@link MissingCapabilityError} unless CAP_NET_ADMIN is in the effective set, `CapEff` in /proc/self/status. */
+/**
+ * Throws {@link MissingCapabilityError} unless CAP_NET_ADMIN is in the effective set, `CapEff` in /proc/self/status.
+ */
 export function checkCapabilities(
   readStatus: () => string = () => readFileSync("/proc/self/status", "utf8"),
 ): void {
@@ -25,7 +27,7 @@ export function checkCapabilities(
 }
 
 /**
- * The needed capabilities that are missing from the effective set, `CapEff` in /proc/self/status. Undefined if
+ * The required capabilities that are missing from the effective set, `CapEff` in /proc/self/status. Undefined if
  * `status` has no such line.
  */
 export function missingCapabilities(

@@ -1,6 +1,6 @@
 /**
- * The file that records when claims of external and load-balancer IPs were first seen: docs/decisions/0020. Unlike
- * the records of kernel state, it remains valid after a reboot.
+ * The file that records when claims to external and load-balancer IPs were first seen: docs/decisions/0020. Unlike the
+ * records of kernel state, it remains valid after a reboot.
  */
 import type { Clock } from "../../base/clock.ts";
 import { isRecord } from "../../base/is-record.ts";
@@ -14,8 +14,8 @@ import { PortAdmission } from "../../plan/claims/port-admission.ts";
 import { type BootClock, StateFile } from "./state-file.ts";
 
 /**
- * Maximum total length of the recorded claims, in characters. A claim has up to 400. The limit keeps the file below
- * the size above which it is not read.
+ * Maximum total length of the recorded claims, in characters. A claim has up to 400. The limit keeps the file small
+ * enough to be read.
  */
 const mostLength = 2 ** 20;
 

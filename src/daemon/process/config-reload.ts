@@ -25,8 +25,8 @@ export interface ConfigReloadDependencies {
 
 /**
  * Watches the configuration file. Depending on the configuration, a change ends the program through `fail` or is
- * applied. An invalid file causes neither, because a program that restarts with it would leave the node without a
- * proxy. Throws if the file cannot be watched. Returns a function that stops watching.
+ * applied. An invalid file does neither because restarting with it would leave the node without a proxy. Throws if the
+ * file cannot be watched. Returns a function that stops watching.
  */
 export function followConfigFile(
   source: ConfigFileSource,
@@ -67,7 +67,7 @@ function logInvalid(log: Logger, path: string, error: unknown): void {
   log.error("Cannot apply changed configuration file", { path, err: error });
 }
 
-/** Applies those settings of a changed file that do not require a restart, and logs the names of the others. */
+/** Applies the changed settings that do not require a restart, and logs the names of the others. */
 export class ConfigReload {
   readonly #source: ConfigFileSource;
   readonly #dependencies: ConfigReloadDependencies;

@@ -1,6 +1,6 @@
 /**
- * The section of the state file that preserves the age of drains across a restart. The file is optional: the draining
- * real servers are read from the kernel, and without the file their deadlines start again at the restart.
+ * The state file section that preserves the age of drains across a restart. The file is optional: the draining real
+ * servers are read from the kernel, and without the file their deadlines start over at the restart.
  *
  * Times in the file are milliseconds since boot (/proc/uptime), because the wall clock may jump.
  */
@@ -11,13 +11,13 @@ import { type DrainStartTimes, drainKey } from "../../reconcile/drain/drains.ts"
 import type { BootClock, StateFile } from "./state-file.ts";
 
 /**
- * Maximum number of drains to record, the oldest first. The deadlines of the others start again at a restart. Keys
- * are at most about 110 characters.
+ * Maximum number of drains to record, oldest first. The deadlines of the others start over at a restart. Keys are at
+ * most about 110 characters long.
  */
 const maxDrains = 10_000;
 /**
- * Maximum number of ramps to record. Real servers beyond that have their full weight after a restart. Keys are at
- * most about 170 characters.
+ * Maximum number of ramps to record. Real servers beyond that have their full weight after a restart. Keys are at most
+ * about 170 characters long.
  */
 const maxRamps = 2_000;
 
@@ -43,7 +43,7 @@ export function drainStartTimesIn(state: StateFile, clocks: StartTimeClocks): Dr
   };
 }
 
-/** Start times of ramps, in which a real server's weight grows to its planned value. */
+/** Start times of ramps, during which a real server's weight grows to its planned value. */
 export function rampStartTimesIn(state: StateFile, clocks: StartTimeClocks): RampStartTimes {
   const recalled = timesFrom(state.content["rampsMs"], clocks.bootClock);
   return {
@@ -55,7 +55,7 @@ export function rampStartTimesIn(state: StateFile, clocks: StartTimeClocks): Ram
   };
 }
 
-/** Undefined if there are no times, so that the section is removed. */
+/** Undefined, which removes the section, if there are no times. */
 function sinceBoot(
   times: readonly (readonly [string, number])[],
   clocks: StartTimeClocks,

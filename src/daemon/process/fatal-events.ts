@@ -4,7 +4,7 @@ import { ListenError } from "../http/http-listener.ts";
 import { startFailedEvent } from "../report/events.ts";
 
 /**
- * Reports to the cluster why the program exits, if an API connection exists. The exit waits briefly for the delivery.
+ * Reports to the cluster why the program exits, if an API connection exists. The exit waits briefly for delivery.
  */
 export class FatalEvents {
   readonly #nodeName: string;
@@ -19,7 +19,7 @@ export class FatalEvents {
   }
 
   record(error: unknown): void {
-    // For a port that cannot be opened, the listener already recorded kube-proxy's Event.
+    // If a port cannot be opened, the listener has already recorded kube-proxy's Event.
     if (error instanceof ListenError) return;
     this.#events.record(startFailedEvent(this.#nodeName, errorText(error)));
   }

@@ -39,7 +39,7 @@ export interface InstanceLock {
 export interface LockOptions {
   /** Defaults to {@link lockFolder}. */
   readonly folder?: string;
-  /** Receives a warning if a non-root process has the name. */
+  /** Receives a warning if a non-root process holds the name. */
   readonly log?: Pick<Logger, "warn">;
   /** What cannot be done while another process holds the lock. Defaults to "start a second instance". */
   readonly what?: string;
@@ -50,7 +50,7 @@ export interface LockOptions {
 /** A running daemon would undo a clean-up within seconds. Rejects with {@link InstanceRunningError}. */
 export function lockForCleanup(lockName: string): Promise<InstanceLock> {
   return acquireInstanceLock(lockName, {
-    what: "clean up what a running kube-ipvs would write again",
+    what: "clean up state that a running kube-ipvs would recreate",
     advice: "give --kube-ipvs-force-cleanup",
   });
 }
@@ -61,11 +61,11 @@ const maxCommandLength = 250;
 const lockFolder = "/run/kube-ipvs";
 
 /**
- * Takes the lock that prevents two instances in one network namespace (all of a node). It consists of two listening
- * sockets, which the kernel closes when their holder exits in any way. The first has an abstract name (unix(7)),
- * which a container with the host's network sees without sharing a folder. Any process can take that name, so a
- * holder that is not root is ignored. The second is a file in a folder of root, and is skipped if the process may not
- * write there. Rejects with {@link InstanceRunningError}.
+ * Takes the lock that prevents two instances in one network namespace (usually the whole node). It consists of two
+ * listening sockets, which the kernel closes however their holder exits. The first has an abstract name (unix(7)),
+ * which a container with the host's network sees without sharing a folder. Any process can take that name, so a holder
+ * that is not root is ignored. The second is a file in a root-owned folder, and is skipped if the process may not write
+ * there. Rejects with {@link InstanceRunningError}.
  */
 export async function acquireInstanceLock(
   lockName: string,
@@ -89,7 +89,7 @@ export async function acquireInstanceLock(
   return { release };
 }
 
-/** Resolves to undefined if a non-root process has the name. */
+/** Resolves to undefined if a non-root process holds the name. */
 async function takeName(lockName: string, options: LockOptions): Promise<Server | undefined> {
   const path = `\0${lockName}`;
   const server = makeServer();
@@ -97,7 +97,7 @@ async function takeName(lockName: string, options: LockOptions): Promise<Server 
   const peer = await listenerAt(path);
   if (peer !== undefined && isTrusted(peer))
     throw new InstanceRunningError(lockName, holderOf(peer), options);
-  options.log?.warn("Ignoring the holder of the instance lock, it is not root", {
+  options.log?.warn("Ignoring the instance lock holder, it is not root", {
     lock: `@${lockName}`,
     ...peer,
   });
@@ -127,7 +127,7 @@ function canHaveFolder(folder: string): boolean {
   return attempt(() => mkdirSync(folder, { recursive: true, mode: 0o700 }) ?? true) !== undefined;
 }
 
-/** Whether the peer runs as root or as the user of this process. */
+/** Whether the peer runs as root or as this process's user. */
 function isTrusted({ uid }: SocketPeer): boolean {
   return uid === 0 || uid === process.geteuid?.();
 }
@@ -140,7 +140,7 @@ function makeServer(): Server {
   return server;
 }
 
-/** The process that holds the lock. Undefined if no process holds it, or only one that is not root. */
+/** The process that holds the lock. Undefined if no process, or only a non-root process, holds it. */
 export async function findLockHolder(lockName: string): Promise<LockHolder | undefined> {
   for (const path of [`\0${lockName}`, lockFile(lockName)]) {
     const peer = await listenerAt(path);
@@ -173,7 +173,7 @@ function listenerAt(path: string): Promise<SocketPeer | undefined> {
 }
 
 /**
- * Undefined if the process is in another container. Replaces unprintable characters of the command, which must not
+ * Undefined if the process is in a different container. Replaces unprintable characters in the command, which must not
  * reach a terminal.
  */
 function holderOf({ pid }: SocketPeer): LockHolder | undefined {

@@ -5,7 +5,7 @@ import type { Logger } from "../../base/log.ts";
 /** The parts of `process` that this module uses. Tests supply their own. */
 export type ProcessLike = Pick<NodeJS.EventEmitter, "on" | "off"> & { exit(code: number): void };
 
-/** A stop that takes longer is aborted. This is safe, because the kernel state is consistent at any time. */
+/** A stop that takes longer is aborted. This is safe because the kernel state is consistent at all times. */
 const stopDeadlineMs = 900;
 
 const stopSignals = [
@@ -17,11 +17,11 @@ const stopSignals = [
 export type Stop = () => Promise<void> | void;
 
 /**
- * Runs `start`, waits for SIGTERM or SIGINT, and for `stopDelayMs`, stops what was started, and resolves. As process 1,
- * the program needs these listeners, because the kernel drops signals that process 1 does not handle. A signal during
- * startup aborts it without a delay. If the stop hangs, the process exits with 0, because leaving the kernel state in place is what a stop does. On
- * a second signal, it exits with 128 + n, as shells expect. If `start` later reports a failure, stops what was
- * started and rejects.
+ * Runs `start`, waits for SIGTERM or SIGINT and then for `stopDelayMs`, stops what was started, and resolves. As
+ * process 1, the program needs these listeners because the kernel drops signals that process 1 does not handle. A
+ * signal during startup aborts it without a delay. If the stop hangs, the process exits with 0, since stopping leaves
+ * the kernel state in place anyway. On a second signal, it exits with 128 + n, as shells expect. If `start` later
+ * reports a failure, stops what was started and rejects.
  */
 export async function runUntilSignal(
   parts: {
@@ -29,7 +29,7 @@ export async function runUntilSignal(
     readonly log: Logger;
     /** The log message when stopping. Defaults to the daemon's message. */
     readonly stopEvent?: string;
-    /** How long the program continues after the signal. Defaults to 0. */
+    /** How long the program keeps running after the signal. Defaults to 0. */
     readonly stopDelayMs?: number;
   },
   start: (signal: AbortSignal, fail: (error: Error) => void) => Promise<Stop>,
@@ -111,9 +111,8 @@ export function exitOnUncaught(
 }
 
 /**
- * Exits the process if a signal arrives before {@link runUntilSignal} listens. The exit code is 0 for the daemon,
- * because stopping it is not a failure, and 128 + n for other commands. Without this, process 1 would ignore the
- * signal.
+ * Exits the process if a signal arrives before {@link runUntilSignal} listens. The exit code is 0 for the daemon, whose
+ * stop is not a failure, and 128 + n for other commands. Without this, process 1 would ignore the signal.
  */
 export function endEarlyOnSignals(isDaemon: () => boolean, target: EarlyProcess = process): void {
   for (const { name, number } of stopSignals) {

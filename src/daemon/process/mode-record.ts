@@ -1,7 +1,6 @@
 /**
- * The section of the state file that records which modes have run on this node and may have leftovers. Chains of
- * iptables mode have the same names as kube-proxy's. After a change of mode, only this record shows that they are
- * ours to remove.
+ * The state file section that records which modes have run on this node and may have leftovers. Chains of iptables mode
+ * have the same names as kube-proxy's. After a mode change, only this record shows that they are ours to remove.
  */
 import type { Config } from "../../config/config.ts";
 import type { StateFile } from "./state-file.ts";
@@ -11,7 +10,7 @@ type Mode = Config["mode"];
 const modes: readonly Mode[] = ["ipvs", "iptables", "userspace"];
 
 export interface ModeRecord {
-  /** Modes of earlier runs, which may have leftovers in the kernel. */
+  /** Modes of earlier runs. They may have leftovers in the kernel. */
   readonly earlier: ReadonlySet<Mode>;
   /** Call this before the first write to the kernel. */
   begin(mode: Mode): void;

@@ -29,9 +29,9 @@ export interface SourceDependencies {
 }
 
 /**
- * Opens the configured source. Loads only the modules that it needs, because the cluster client uses most of the
- * program's memory. Rejects if there can be no objects, for example without the folder or a usable kubeconfig. Sends
- * no request yet.
+ * Opens the configured source. Loads only the modules that it needs because the cluster client uses most of the
+ * program's memory. Rejects if there can be no objects, for example if the folder or a usable kubeconfig is missing.
+ * Sends no requests yet.
  */
 export async function openSource(
   config: Config,

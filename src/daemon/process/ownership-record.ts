@@ -1,8 +1,7 @@
 /**
- * Sections of the state file that are needed after a restart: docs/decisions/0013 and 0016. They record which virtual
- * servers are ours or foreign if the ipsets do not show it, and which Service owns an address that several Services
- * claim. They are
- * written after the kernel, so if the program is killed in between, the kernel state decides.
+ * State file sections that are needed after a restart: docs/decisions/0013 and 0016. They record which virtual servers
+ * are ours or foreign if the ipsets do not show it, and which Service owns an address that several Services claim. They
+ * are written after the kernel, so if the program is killed in between, the kernel state decides.
  */
 import { isRecord } from "../../base/is-record.ts";
 import type { Holder, Holders } from "../../plan/claims/claim.ts";
@@ -11,13 +10,13 @@ import type { OwnershipRecord } from "../../reconcile/ownership/ownership.ts";
 import type { StateFile } from "./state-file.ts";
 
 /**
- * Maximum number of keys to record. This is more than all node ports on a few addresses. Keys are at most about 60
- * characters.
+ * Maximum number of keys to record, which is more than all node ports on a few addresses. Keys are at most about 60
+ * characters long.
  */
 const maxKeys = 20_000;
 /**
- * Maximum total length of keys and owners' names. Names are up to 317 characters, and a file that is too large is not read at all. If an
- * owner is not recorded, the ages of the claims decide after a restart.
+ * Maximum total length of keys and owners' names. Names have up to 317 characters, and a file that is too large is not
+ * read at all. If an owner is not recorded, the ages of the claims decide after a restart.
  */
 const maxHolderNamesLength = 2 ** 19;
 
@@ -75,7 +74,7 @@ function holdersFrom(value: unknown): Holders {
   );
 }
 
-/** Undefined if there are no keys, so that the section is removed. */
+/** Undefined, which removes the section, if there are no keys. */
 function keysOf(keys: ReadonlySet<string>): readonly string[] | undefined {
   return keys.size === 0 ? undefined : [...keys].slice(0, maxKeys);
 }

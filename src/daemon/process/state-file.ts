@@ -1,8 +1,8 @@
 /**
- * The file that preserves facts across a restart of the program. It is not valid after a reboot, because the kernel
- * state is lost then. Its sections are defined by the `*-record.ts` modules and `drain-start-times.ts`, and the file
- * is replaced as a whole. If it is missing, foreign or broken, it is treated as empty. A folder that is not writable
- * is reported once and is not an error.
+ * The file that preserves facts across program restarts. It is not valid after a reboot because the kernel state is
+ * then lost. Its sections are defined by the `*-record.ts` modules and `drain-start-times.ts`, and the file is replaced
+ * as a whole. A missing, foreign or broken file is treated as empty. A folder that is not writable is reported once and
+ * is not an error.
  */
 import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs";
 import { mkdir, rename, unlink, writeFile } from "node:fs/promises";
@@ -17,7 +17,7 @@ import { systemErrorCode, systemErrorText } from "../../base/system-error-text.t
 
 /** The time since the machine booted. */
 export interface BootClock {
-  /** Different for each boot. */
+  /** Differs after each boot. */
   readonly bootId: string;
   /** Milliseconds since boot, including suspended time. */
   uptimeMs(): number;
@@ -37,11 +37,11 @@ type Content = Readonly<Record<string, unknown>>;
 export interface StateFileOptions {
   readonly log: Logger;
   readonly bootClock: BootClock;
-  /** The consequence if the file cannot be read, for the log. */
+  /** For the log: the consequence if the file cannot be read. */
   readonly effect: string;
   /** The log message if the file cannot be written. */
   readonly failureEvent: string;
-  /** Other files that are read if there is no file at the path. They are removed at the first write. */
+  /** Other files to read if there is no file at the path. They are removed at the first write. */
   readonly formerPaths?: readonly string[];
   readonly isReadOnly?: boolean;
 }
@@ -53,7 +53,7 @@ export class StateFile {
   readonly whyUnknown: string | undefined;
   readonly #path: string;
   readonly #options: StateFileOptions;
-  /** JSON of each section to write. A section that `keep` does not replace is preserved. */
+  /** The JSON of each section to write. Sections that `keep` does not replace are preserved. */
   readonly #texts: Map<string, string>;
   /** Sections to write next. Their values are computed at the time of the write. */
   readonly #pending = new Map<string, () => unknown>();
@@ -73,7 +73,9 @@ export class StateFile {
     );
   }
 
-  /** Replaces these sections in the background. Does not wait, never throws. An undefined value removes a section. */
+  /**
+   * Replaces these sections in the background. Does not wait and never throws. An undefined value removes a section.
+   */
   keep(sections: Readonly<Record<string, () => unknown>>): void {
     if (this.#path === "" || this.#options.isReadOnly === true) return;
     for (const [section, value] of Object.entries(sections)) this.#pending.set(section, value);
@@ -152,7 +154,7 @@ export function openState(
   return new StateFile(path, {
     ...options,
     effect:
-      "drain deadlines start again, virtual servers that are not in an ipset are treated as foreign, and chains of an earlier mode may remain (kube-ipvs --cleanup removes them)",
+      "drain deadlines start over, virtual servers that are not in an ipset are treated as foreign, and chains of an earlier mode may remain (kube-ipvs --cleanup removes them)",
     failureEvent:
       "Cannot save the state file, a restart resets drain deadlines and relies on the ipsets alone",
     formerPaths: formerPathsOf(path),
@@ -169,7 +171,7 @@ export function statePaths(path: string): readonly string[] {
   return path === "" ? [] : [path, ...formerPathsOf(path)];
 }
 
-/** kube-ipvs 0.2 used a separate file for each record, with the same sections. */
+/** kube-ipvs 0.2 used a separate file for each record, with the same sections as this one. */
 function formerPathsOf(path: string): readonly string[] {
   if (path === "") return [];
   const names = ["drains.json", "drains-ownership.json", "drains-modes.json"];
@@ -218,7 +220,7 @@ function readOne(
   const { version: writtenBy, bootId: writtenIn, ...content } = isRecord(value) ? value : {};
   const isOurs = writtenBy === version && writtenIn === bootId && bootId !== "";
   if (isOurs) return { content, whyUnknown: undefined };
-  return unknown(`${path} was written in another boot or by another version`);
+  return unknown(`${path} was written during an earlier boot or by a different version`);
 }
 
 function unknown(whyUnknown: string): Recalled {

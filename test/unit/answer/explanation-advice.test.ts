@@ -36,17 +36,17 @@ const cases: readonly (readonly [string, Partial<Explanation>, RegExp])[] = [
   [
     "a third-party rule that changes the outcome",
     { packets: [{ ...packet, planned: "Packets are balanced" }] },
-    /^Remove the rule of other software: nat PREROUTING -j DNAT$/,
+    /^Remove the other software's rule: nat PREROUTING -j DNAT$/,
   ],
   [
     "a Service without a ready endpoint",
     { endpoints: [{ ...ready, ready: false, serving: false }] },
-    /^Service shop\/web has no endpoint that is ready: .*endpointslices -l kubernetes.io\/service-name=web$/,
+    /^Service shop\/web has no ready endpoint: .*endpointslices -l kubernetes.io\/service-name=web$/,
   ],
   [
     "a port where nothing listens",
     { probes: [{ endpoint: "10.244.1.10:8080", error: "ECONNREFUSED" }] },
-    /^Nothing listens at 10\.244\.1\.10:8080: .*targetPort/,
+    /^Nothing is listening on 10\.244\.1\.10:8080: .*targetPort/,
   ],
   [
     "an endpoint that does not answer",
@@ -56,7 +56,7 @@ const cases: readonly (readonly [string, Partial<Explanation>, RegExp])[] = [
   [
     "a stale conntrack entry",
     { protocol: "UDP", connections: connection("10.244.1.77:8080") },
-    /^Datagrams from 192\.0\.2\.1:5300 go to 10\.244\.1\.77:8080, .*conntrack -D -p udp --orig-dst 10\.96\.0\.10$/,
+    /^A conntrack entry sends datagrams from 192\.0\.2\.1:5300 to 10\.244\.1\.77:8080, .*conntrack -D -p udp --orig-dst 10\.96\.0\.10$/,
   ],
 ];
 

@@ -182,7 +182,7 @@ describe("kube-ipvs services", () => {
 describe("kube-ipvs drains", () => {
   it("without a daemon, prints what a start would find and reports that none is running", async () => {
     const { code, out, err } = await run(["drains"], () => listOf("DrainList", []));
-    assert.deepEqual([code, out], [0, "Nothing drains\n"]);
+    assert.deepEqual([code, out], [0, "No real servers are draining\n"]);
     assert.match(
       err,
       /^No kube-ipvs daemon on this node answers on .*: showing what the daemon would find at startup\n$/,

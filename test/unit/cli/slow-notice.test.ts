@@ -26,7 +26,7 @@ describe("a command in a terminal", () => {
   it("reports after two seconds without output that it is waiting", async () => {
     assert.equal(
       await printed(2_500, 80),
-      "kube-ipvs plan: no answer after 2 s, waiting\nNo changes.\n",
+      "kube-ipvs plan: no answer after 2 s, still waiting\nNo changes.\n",
     );
   });
 

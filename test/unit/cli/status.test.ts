@@ -241,7 +241,7 @@ Process              1, up 2 h 10 min
     if (isRoot) process.seteuid?.(0);
     const { code, err } = await running;
     chmodSync(folder, 0o700);
-    const message = `Cannot ask kube-ipvs on ${path}: EACCES (run this command as root)`;
+    const message = `Cannot query kube-ipvs on ${path}: EACCES (run this command as root)`;
     assert.deepEqual([code, err], [1, `kube-ipvs status: ${message}\n`]);
   });
 
@@ -276,7 +276,10 @@ Process              1, up 2 h 10 min
     const { code, err } = await run();
     assert.equal(code, 1);
     assert.match(err, /^kube-ipvs status: The daemon answered with Status without summary, node, /);
-    assert.match(err, /The daemon has another version: run the command in the daemon's container/);
+    assert.match(
+      err,
+      /The daemon has a different version: run the command in the daemon's container/,
+    );
   });
 
   it("waits 5 seconds for a hanging daemon", { timeout: 60_000 }, async () => {

@@ -47,7 +47,7 @@ describe("data from the daemon", () => {
 
   it("contains the error if it cannot be read", async () => {
     code = 500;
-    await assert.rejects(readDaemon(path), /Cannot ask kube-ipvs on .*500/);
+    await assert.rejects(readDaemon(path), /Cannot query kube-ipvs on .*500/);
   });
 
   it("is absent without a daemon", async () => {

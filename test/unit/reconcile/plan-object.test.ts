@@ -140,7 +140,7 @@ Conntrack entries: 1
 Addresses on kube-ipvs0: 1
   + 10.96.0.10  # missing, service default/a, waiting: refused
 
-Conflict: TCP 10.96.0.98:80 is claimed by a Service and belongs to a third party; it stays
+Conflict: TCP 10.96.0.98:80 is claimed by a Service but belongs to a third party; it is kept
 `;
 
 function planText(changes: ChangePlan): string {

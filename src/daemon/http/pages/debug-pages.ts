@@ -22,8 +22,8 @@ heap                memory statistics
 `;
 
 /**
- * Profiling pages, only if enableProfiling is set. The paths are kube-proxy's; the contents are what Node.js
- * provides. Only local requests are accepted, because a profile uses CPU time and reveals internals.
+ * Profiling pages, served only if enableProfiling is set. The paths are kube-proxy's; the contents are what Node.js
+ * provides. Only local requests are accepted because a profile uses CPU time and reveals internals.
  */
 export class DebugPages {
   readonly #dependencies: DebugDependencies;
@@ -35,7 +35,7 @@ export class DebugPages {
 
   async answer(request: HttpRequest): Promise<HttpAnswer> {
     if (!request.isFromThisNode)
-      return textAnswer("requests are accepted from this node only\n", 403);
+      return textAnswer("requests are accepted only from this node\n", 403);
     switch (request.path) {
       case "/debug/pprof":
         return { ...textAnswer("", 302), headers: { Location: "/debug/pprof/" } };
@@ -60,7 +60,7 @@ export class DebugPages {
     }
     if (this.#isProfiling) return textAnswer("a profile is already being taken\n", 409);
     this.#isProfiling = true;
-    // Loaded on demand, because most daemons are never profiled.
+    // Loaded on demand because most daemons are never profiled.
     const { Session } = await import("node:inspector/promises");
     const session = new Session();
     try {

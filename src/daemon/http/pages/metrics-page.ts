@@ -4,7 +4,7 @@ import type { SliMetrics } from "../../../metrics/sli-metrics.ts";
 import type { HttpAnswer, HttpRequest } from "../http-listener.ts";
 import { textAnswer } from "./answers.ts";
 
-/** The source of the text for a scrape. */
+/** Provides the text for a scrape. */
 export interface Exposition {
   exposition(): Promise<string>;
   readonly contentType: string;
@@ -32,8 +32,7 @@ export async function sliPage(slis: SliMetrics, request: HttpRequest): Promise<H
 }
 
 /**
- * /healthz at the metrics address: only shows that this server responds. The proxy's health is served at the health
- * address.
+ * /healthz at the metrics address only shows that this server responds. The health address serves the proxy's health.
  */
 export function healthPage({ query }: HttpRequest, slis: SliMetrics): HttpAnswer {
   slis.pinged();

@@ -14,7 +14,7 @@ export interface StatusFacts {
   readonly paths: readonly string[];
 }
 
-/** Lists the flags by name, with the values in force. */
+/** Lists the flags by name, with their effective values. */
 export function flagzPage(flags: ReadonlyMap<string, string>, request: HttpRequest): HttpAnswer {
   const sorted = [...flags].sort(([one], [other]) => (one < other ? -1 : 1));
   const lines = sorted.map(([name, value]) => `${name}=${value}`);
