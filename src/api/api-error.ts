@@ -32,7 +32,7 @@ export class ApiError extends Error {
   }
 }
 
-/** Reasons of kube-ipvs itself, apart from those of the connection. */
+/** kube-ipvs's own reasons, except those for the connection. */
 const ownReasons: ReadonlySet<string> = new Set([
   ...["endless-list", "idle-timeout", "malformed-answer", "older-history", "short-watch"],
   "no-credentials",
@@ -53,7 +53,7 @@ export function needsList(error: unknown): boolean {
   return isGone(error) || (error instanceof ApiError && error.reason === "older-history");
 }
 
-/** Whether the connection failed, so that the server may have been restored from a backup before the next one. */
+/** Whether the connection failed. If so, the server may have been restored from a backup before the next one. */
 export function isOutage(error: unknown): boolean {
   return error instanceof ApiError && error.status === 0 && !ownReasons.has(error.reason);
 }

@@ -6,7 +6,7 @@ export interface ApiWrite {
   readonly body: string;
 }
 
-/** The response to a request while it arrives. The caller must read the body to its end or abort its signal. */
+/** A response that is still arriving. The caller must read the body to its end or abort the signal. */
 export interface ApiResponse {
   readonly status: number;
   /** Names are in lower case. */
@@ -16,7 +16,7 @@ export interface ApiResponse {
 
 /** An authenticated connection to one API server. */
 export interface ApiConnection {
-  /** The server's address for messages, such as `https://10.0.0.1:6443`. */
+  /** The server's address, for messages: `https://10.0.0.1:6443`. */
   readonly server: string;
   /**
    * Sends a GET request. Resolves with any HTTP status. Throws ApiError if there is no response. Aborting `signal`
@@ -37,7 +37,7 @@ export interface ApiConnection {
 export interface RequestObserver {
   /** `code` is the HTTP status, or `<error>` if there was no response. */
   apiRequestAnswered(method: string, host: string, code: string): void;
-  /** Called when a response was read to its end or a request failed. Not called for watches, which have no end. */
+  /** Called when a response has been read to its end or a request failed. Not called for watches, which have no end. */
   apiRequestEnded(method: string, host: string, figures: RequestFigures): void;
 }
 

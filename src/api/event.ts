@@ -3,7 +3,7 @@ import type { EndpointSliceRecord } from "./objects.ts";
 /** The object that a Kubernetes Event (events.k8s.io/v1) is about. */
 export interface EventSubject {
   readonly kind: "Node" | "Service";
-  /** Empty for a Node, because Nodes have no namespace. */
+  /** Empty for a Node because Nodes have no namespace. */
   readonly namespace: string;
   readonly name: string;
 }
@@ -25,7 +25,7 @@ export interface ClusterEvent {
 /** Records Events. Never waits and never throws. An Event may be lost. */
 export interface EventRecorder {
   record(event: ClusterEvent): void;
-  /** The recorder learns the nodes of the cluster from EndpointSlices. These nodes share the writing of Events. */
+  /** Tells the recorder which nodes the EndpointSlices name. These nodes share the work of writing Events. */
   noteSlice?(
     previous: EndpointSliceRecord | undefined,
     current: EndpointSliceRecord | undefined,

@@ -16,7 +16,7 @@ export function notifyOf(listener: SourceListener): {
   };
 }
 
-/** Keeps the last known records of one kind and notifies of changes. Equal records cause no notification. */
+/** Keeps the last known records of one kind and reports changes. Equal records cause no notification. */
 export class LastKnownRecords<T> {
   readonly #notify: Notify<T>;
   readonly #lastKnown = new Map<string, T>();

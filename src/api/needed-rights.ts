@@ -1,4 +1,4 @@
-/** The rights that kube-ipvs needs at an API server, a subset of ClusterRole system:node-proxier. */
+/** The API permissions that kube-ipvs needs, a subset of ClusterRole system:node-proxier. */
 export interface Right {
   /** Empty for the core API group. */
   readonly group: string;

@@ -1,6 +1,6 @@
 /**
- * The three watched kinds as compact records. They contain only fields that the program uses, flat strings (not slices
- * of a response body), and canonical addresses. The modules in `decode/` create them from `unknown`.
+ * The three watched kinds as compact records. They contain only the fields that the program uses, with flat strings
+ * (not slices of a response body) and canonical addresses. The modules in `decode/` create them from `unknown`.
  */
 import type { Cidr, IpAddress, IpFamily } from "../base/ip.ts";
 import type { Protocol } from "../base/protocol.ts";
@@ -21,7 +21,7 @@ export interface ServicePortRecord {
 /** A Service to proxy. Headless and ExternalName Services are never recorded. */
 export interface ServiceRecord {
   readonly name: ServiceName;
-  /** Seconds since the epoch, 0 if unknown. Decides which of several Services owns an address and port. */
+  /** Seconds since the epoch; 0 if unknown. Decides which of several Services owns an address and port. */
   readonly createdAtSeconds: number;
   /**
    * Position in the order of manifests, which replaces the creation time. Undefined if the Service comes from an API
@@ -49,7 +49,7 @@ export interface ServiceRecord {
 
 export type SlicePortRecord = Omit<SlicePort, "appProtocol">;
 
-/** An endpoint as the node daemon reads it. The API reserves all addresses in the object but the first. */
+/** An endpoint as the node daemon reads it. Only the object's first address is used; the API reserves the others. */
 export type EndpointRecord = Omit<SliceEndpoint, "pod" | "podUid" | "hostname">;
 
 export interface EndpointSliceRecord {

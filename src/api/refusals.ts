@@ -1,7 +1,7 @@
 import type { Refusal } from "./source.ts";
 
 /**
- * Every reason to ignore a field or an object, and the words that follow the invalid value in the message. Logs,
+ * Every reason for ignoring a field or an object, and the words that follow the invalid value in the message. Logs,
  * metrics and tests use the same codes.
  */
 export const refusalReasons = {
@@ -78,7 +78,7 @@ export function refusal(part: {
   readonly subject: string;
   readonly field: string;
   readonly reason: RefusalReason;
-  /** The invalid value, which is shortened for the message. Omitted if the whole object is meant. */
+  /** The invalid value, which is shortened in the message. Omitted if the refusal is about the whole object. */
   readonly value?: unknown;
   /** Additional information, such as another program's error text or a position. */
   readonly detail?: string;

@@ -20,12 +20,12 @@ export interface Refusal {
 
 /**
  * Outcome for a list that would remove so much that a second list is requested. `refuted`: the second list contains
- * what was missing. `expired`: there was no second list in time, so the first one is applied.
+ * what was missing. `expired`: no second list arrived in time, so the first one is applied.
  */
 export interface ListQuarantine {
   readonly kind: ResourceKind;
   readonly outcome: "held" | "confirmed" | "refuted" | "expired";
-  /** Number of addresses known before, and how many of them the list lacks. */
+  /** Number of previously known addresses, and how many of them the list lacks. */
   readonly known: number;
   readonly missing: number;
 }
@@ -79,9 +79,9 @@ export interface SourceListener {
 
 /** A source of objects: an API server or a folder of manifests. */
 export interface ObjectSource {
-  /** Starts to report. Resolves when the source is running, which may be before it is synced. */
+  /** Starts reporting. Resolves when the source is running, which may be before it is synced. */
   start(listener: SourceListener, servedBefore?: ServedAddresses): Promise<void>;
-  /** Why the objects may be outdated, and the monotonic time since when. Undefined if they are current. */
+  /** Why the objects may be outdated, and the monotonic time since which they may be. Undefined if they are current. */
   problem?(): { readonly message: string; readonly sinceMs: number } | undefined;
   /** The known addresses of the API servers. Absent or empty if the source is not an API server. */
   servers?(): readonly ServerEndpoint[];

@@ -1,8 +1,8 @@
 /** Time as an argument: every wait in the program uses a Clock, so that tests can control time. */
 export interface Clock {
-  /** Wall-clock milliseconds since the epoch; may jump. For time stamps only. */
+  /** Wall-clock milliseconds since the epoch, which may jump. For timestamps only. */
   nowMs(): number;
-  /** Milliseconds of a clock that never goes back; for intervals and deadlines. */
+  /** Milliseconds of a clock that never goes back. For intervals and deadlines. */
   monotonicMs(): number;
   /** Calls `callback` once after `delayMs`. Returns a function that cancels the call. */
   after(delayMs: number, callback: () => void): () => void;

@@ -1,4 +1,4 @@
-/** Runs one piece of asynchronous work at a time, in the order of the calls. */
+/** Runs one piece of asynchronous work at a time, in call order. */
 export class Exclusive {
   #last: Promise<unknown> = Promise.resolve();
   #pendingCount = 0;

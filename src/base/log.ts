@@ -1,4 +1,4 @@
-/** The fields of a log line besides its event: short facts, printed as `key="value"`. */
+/** A log line's fields besides its event: short facts, printed as `key="value"`. */
 export type LogKeys = Readonly<Record<string, unknown>>;
 
 /**

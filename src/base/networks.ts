@@ -1,6 +1,6 @@
 import { type Cidr, cidrText, type IpAddress, parseCidr } from "./ip.ts";
 
-/** A set of networks. The cost of a lookup depends on the number of different prefix lengths, not of networks. */
+/** A set of networks. Lookup cost depends on the number of different prefix lengths, not on the number of networks. */
 export class Networks {
   /** A text that is equal for equal sets of networks. */
   readonly text: string;

@@ -30,7 +30,7 @@ export function isSchedulerName(text: string): boolean {
   return /^[a-z0-9_]{1,15}$/.test(text);
 }
 
-/** The schedulers of Linux 6, named without the prefix `ip_vs_` of their modules. Source: net/netfilter/ipvs. */
+/** The schedulers in Linux 6, named without their modules' prefix `ip_vs_`. Source: net/netfilter/ipvs. */
 export const knownSchedulers: readonly string[] = [
   "rr",
   "wrr",
@@ -49,8 +49,8 @@ export const knownSchedulers: readonly string[] = [
 ];
 
 /**
- * Whether a Service may name this scheduler. Only the schedulers of Linux and those added by the administrator are
- * allowed, because the kernel loads the module `ip_vs_NAME` for any name.
+ * Whether a Service may name this scheduler. Only schedulers included in Linux or added by the administrator are
+ * allowed because the kernel loads the module `ip_vs_NAME` for any name.
  */
 export function isAllowedScheduler(name: string, extra: readonly string[]): boolean {
   return knownSchedulers.includes(name) || extra.includes(name);
@@ -66,7 +66,7 @@ export function honoursWeights(scheduler: string): boolean {
   return weighted.has(scheduler);
 }
 
-/** Whether an endpoint gets more and more connections while its weight grows step by step. */
+/** Whether an endpoint's share of connections grows step by step with its weight. */
 export function rampsWeights(scheduler: string): boolean {
   return ramping.includes(scheduler);
 }

@@ -1,4 +1,4 @@
-/** Number of texts to sort before yielding, which takes 1 or 2 ms. */
+/** Number of texts to sort before yielding. Sorting them takes 1 or 2 ms. */
 const runLength = 1_000;
 
 /** Sorts texts by code units, as `sort()` does, and yields after each small step. Returns a new list. */

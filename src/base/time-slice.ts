@@ -3,8 +3,8 @@ import type { Clock } from "./clock.ts";
 
 const maxSliceMs = 5;
 /**
- * Shortest and longest time between two clock readings. Outside this range, the number of pieces between readings is
- * adapted. Reading the clock may be slow in a virtual machine.
+ * Shortest and longest time between two clock readings, which may be slow in a virtual machine. Outside this range, the
+ * number of pieces between readings is adapted.
  */
 const shortestCheckMs = 1;
 const longestCheckMs = 4;
@@ -76,8 +76,8 @@ export function finish<T>(pieces: Iterator<unknown, T>): T {
 }
 
 /**
- * Runs a generator to its end and returns its result. The generator yields after each piece of work. Yields to the event
- * loop whenever 5 ms have passed. For `size`, see {@link TimeSlice}.
+ * Runs a generator to its end and returns its result. The generator yields after each piece of work. Yields to the
+ * event loop whenever 5 ms have passed. For `size`, see {@link TimeSlice}.
  */
 export async function inSlices<T>(
   clock: Clock,

@@ -65,7 +65,7 @@ describe("the program does not start, and its last line gives the reason", () =>
     {
       name: "for a missing kubeconfig",
       args: [`--kubeconfig=${notThere}`],
-      want: `Cannot read kubeconfig ${notThere}: ENOENT: no such file or directory; check --kubeconfig, or clientConnection.kubeconfig of the configuration`,
+      want: `Cannot read kubeconfig ${notThere}: ENOENT: no such file or directory; check --kubeconfig, or clientConnection.kubeconfig in the configuration`,
     },
     {
       name: "for a broken kubeconfig",
@@ -151,7 +151,7 @@ describe("the program ignores invalid input and continues, and its log names the
   it("for an API server that cannot be reached, without the token", async () => {
     const started = start([`--kubeconfig=${file("unreachable.conf", unreachable)}`]);
     await started.prints(
-      /^W.* "Cannot read from the API server, retrying" resource="services" reason="ECONNREFUSED" err="Cannot reach API server https:\/\/127\.0\.0\.1:1: connect ECONNREFUSED 127\.0\.0\.1:1; nothing is listening there; check that the API server is running and the address is correct" retryInMs=\d+ failures=1$/m,
+      /^W.* "Cannot read from the API server, retrying" resource="services" reason="ECONNREFUSED" err="Cannot reach API server https:\/\/127\.0\.0\.1:1: connect ECONNREFUSED 127\.0\.0\.1:1; nothing is listening there; check that the API server is running and that the address is correct" retryInMs=\d+ failures=1$/m,
     );
     started.kill("SIGTERM");
     assert.deepEqual(await started.ends(), { code: 0, signal: null });

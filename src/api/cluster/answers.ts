@@ -28,11 +28,11 @@ export interface WatchEvent {
 const eventTypes = ["ADDED", "MODIFIED", "DELETED", "BOOKMARK"] as const;
 const longestErrorBytes = 65_536;
 
-/** Reads the metadata of a list whose items were removed. Pure. */
+/** Reads list metadata; the items are already stripped. Pure. */
 export function readListHead(resource: Named, envelope: unknown): ListHead {
   const kind = fieldOf(envelope, "kind");
   const resourceVersion = textAt(envelope, "metadata", "resourceVersion");
-  // Responses of other servers, such as `{}` from a captive portal, must not be taken for empty lists.
+  // Responses from other servers, such as `{}` from a captive portal, must not be mistaken for empty lists.
   if (typeof kind !== "string" || !kind.endsWith("List") || resourceVersion === "") {
     throw malformed(resource, "it is not a list of objects");
   }
@@ -51,13 +51,13 @@ export function readWatchEvent(resource: Named, line: string): WatchEvent {
   return { type, object, resourceVersion: textAt(object, "metadata", "resourceVersion") };
 }
 
-/** Throws an ApiError with the error from the response body if the status is not 200. */
+/** If the status is not 200, throws an ApiError with the error from the response body. */
 export async function expectOk(resource: Named, response: ApiResponse): Promise<void> {
   if (response.status === 200) return;
   throw statusError(resource, await failureOf(response));
 }
 
-/** A longer response is treated as an error. */
+/** Longer responses are treated as errors. */
 const longestJsonBytes = 16 * 1024 * 1024;
 
 /** Parses the JSON of a response. Throws an ApiError if the status is not 200 or 201, or if the body is invalid. */
@@ -68,7 +68,7 @@ export async function readJson(resource: Named, response: ApiResponse): Promise<
   return parseAnswer(resource, body.take());
 }
 
-/** Reads the error in an unsuccessful response, from the beginning of its body. */
+/** Reads the error from the beginning of an unsuccessful response's body. */
 async function failureOf({ status, headers, body }: ApiResponse): Promise<FailedAnswer> {
   let text = "";
   for await (const chunk of body) {
@@ -81,11 +81,11 @@ async function failureOf({ status, headers, body }: ApiResponse): Promise<Failed
 /** Throws an ApiError if a write failed. Discards the body of a successful response. */
 export async function expectWritten(words: RequestWords, response: ApiResponse): Promise<void> {
   await expectSuccess(words, response);
-  // Reads the body to its end, so that the connection can be reused.
+  // Reads the body to its end so that the connection can be reused.
   for await (const _chunk of response.body);
 }
 
-/** Throws an ApiError with the error from the response body if a request failed. */
+/** If a request failed, throws an ApiError with the error from the response body. */
 export async function expectSuccess(words: RequestWords, response: ApiResponse): Promise<void> {
   const { status } = response;
   if (status >= 200 && status <= 299) return;
@@ -94,7 +94,7 @@ export async function expectSuccess(words: RequestWords, response: ApiResponse):
   throw answerError(`Cannot ${operation}`, { name, advice: advice(status) }, failure);
 }
 
-/** The texts for error messages about a request. */
+/** Text for error messages about a request. */
 export interface RequestWords {
   /** Resource name, such as `endpointslices.discovery.k8s.io`. */
   readonly name: string;
@@ -172,7 +172,7 @@ function answerError(
 /** Advice for the operator. Empty if there is none. */
 function adviceFor(status: number, { name, role = "system:node-proxier" }: Named): string {
   if (status === 401) {
-    return "; the API server does not accept the credentials: check the user of the kubeconfig, or the token";
+    return "; the API server does not accept the credentials: check the kubeconfig's user or the token";
   }
   if (status !== 403) return "";
   const [resource, ...group] = name.split(".");
@@ -183,7 +183,7 @@ function adviceFor(status: number, { name, role = "system:node-proxier" }: Named
   );
 }
 
-/** Supports seconds only, because the API server does not send dates. */
+/** Supports only seconds because the API server does not send dates. */
 function retryAfterMsOf(value: unknown): number | undefined {
   return typeof value === "string" && /^\d{1,6}$/.test(value) ? Number(value) * 1000 : undefined;
 }

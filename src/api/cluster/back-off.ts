@@ -1,11 +1,11 @@
 import type { Clock } from "../../base/clock.ts";
 
-/** First delay, and largest delay before jitter. */
+/** First delay, and maximum delay before jitter. */
 const shortestMs = 800;
 const longestMs = 20_000;
 /** After this long without a failure, the next failure counts as the first one. */
 const calmMs = 120_000;
-/** Longer Retry-After delays are cut to this value, so that the program recovers in reasonable time. */
+/** Longer Retry-After delays are capped at this value so that the program recovers within a reasonable time. */
 const longestRetryAfterMs = 300_000;
 
 /**

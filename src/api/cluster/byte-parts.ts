@@ -1,4 +1,4 @@
-/** Collects text that arrives as parts of UTF-8. A character may be split between parts. */
+/** Collects UTF-8 text that arrives in parts. A character may be split between parts. */
 export class ByteParts {
   readonly #limitBytes: number;
   readonly #parts: Uint8Array[] = [];
@@ -22,7 +22,7 @@ export class ByteParts {
     this.#parts.push(part);
   }
 
-  /** Returns the text and starts with an empty one. Invalid UTF-8 becomes replacement characters. */
+  /** Returns the text and starts a new one. Invalid UTF-8 becomes replacement characters. */
   take(): string {
     const [first, ...others] = this.#parts;
     this.#parts.length = 0;

@@ -1,7 +1,7 @@
 /**
- * The only file that imports @kubernetes/client-node. It is loaded only if a cluster is used, because the library
- * needs most of the program's memory. docs/decisions/0017 lists the parts of the library in use and says why its
- * informers are not.
+ * The only file that imports @kubernetes/client-node. It is loaded only if a cluster is used because the library needs
+ * most of the program's memory. docs/decisions/0017 lists which parts of the library are used, and why its informers
+ * are not.
  */
 import { Agent as HttpAgent } from "node:http";
 import { type AgentOptions, Agent as HttpsAgent, type RequestOptions } from "node:https";
@@ -15,7 +15,7 @@ import { proxyFor } from "./environment-proxy.ts";
 import { invalidKubeconfig, type Kubeconfig, withoutQuotes } from "./kubeconfig-file.ts";
 import { PluginProcesses } from "./plugin-processes.ts";
 
-/** TLS options of a cluster and a user. Requests with equal options can share connections. */
+/** The TLS options for a cluster and a user. Requests with equal options can share connections. */
 export type TlsMaterial = Pick<
   RequestOptions,
   "ca" | "cert" | "key" | "servername" | "rejectUnauthorized"
@@ -27,7 +27,7 @@ export interface ClientMaterial {
   readonly tls: TlsMaterial;
 }
 
-/** The current cluster and user of a kubeconfig. */
+/** A kubeconfig's current cluster and user. */
 export class ClientConfig {
   /** URL of the server without a trailing slash, such as `https://10.0.0.1:6443`. */
   readonly server: string;
@@ -107,7 +107,7 @@ export class ClientConfig {
     this.#plugins.kill();
   }
 
-  /** Throws if credentials would be sent without TLS, because anyone on the network path could read them. */
+  /** Throws if credentials would be sent without TLS, where anyone on the network path could read them. */
   #refusePlainHttp(): void {
     const { protocol, hostname } = new URL(this.server);
     if (protocol === "https:" || (isThisMachine(hostname) && !this.#cluster.proxyUrl)) return;
@@ -143,12 +143,12 @@ function loaded({ object, folder, origin }: Kubeconfig): KubeConfig {
 }
 
 /**
- * Returns the message without quotes from the file, because a YAMLException quotes a line that may contain a token.
+ * Returns the message without quotes from the file because a YAMLException quotes a line that may contain a token.
  */
 function reasonOf(error: unknown): string {
   // The library checks presence but not types. Its TypeErrors name one of its own fields and never contain values.
   if (error instanceof TypeError)
-    return `a field has the wrong type, which must be text, a list or an object: ${error.message}`;
+    return `wrong field type; must be text, a list or an object: ${error.message}`;
   const { name = "", reason = "" } = error as { name?: string; reason?: string };
   return name === "YAMLException" ? withoutQuotes(reason) : errorText(error);
 }
@@ -160,8 +160,8 @@ function configOf(cluster: Cluster, user: User): KubeConfig {
 }
 
 /**
- * Like client-go, uses TLS for an address without a scheme if any TLS option is set. Unlike client-go, also if there
- * are credentials.
+ * Like client-go, uses TLS for an address without a scheme if any TLS option is set. Unlike client-go, also uses TLS if
+ * there are credentials.
  */
 function isTlsMeant(cluster: Cluster, user: User): boolean {
   const { caFile, caData, skipTLSVerify } = cluster;

@@ -22,7 +22,7 @@ export interface ClusterSourceOptions {
   readonly listGuardPercent?: number;
 }
 
-/** Reads objects from an API server. Continues through every outage of the server until `stop` is called. */
+/** Reads objects from an API server. Survives all server outages, and continues until `stop` is called. */
 export class ClusterSource implements ObjectSource {
   readonly #dependencies: ReflectorDependencies;
   readonly #options: ClusterSourceOptions;
@@ -54,7 +54,7 @@ export class ClusterSource implements ObjectSource {
       return new Reflector(dependencies, resource, target);
     });
     const { signal } = this.#abort;
-    // Starts the DNS lookup of the server's name, so that the addresses are known for the first plan.
+    // Starts the DNS lookup of the server's name so that the first plan knows the addresses.
     this.#serverAddresses.current();
     this.#running = Promise.all([
       ...reflectors.map((reflector) => reflector.run(signal)),

@@ -30,8 +30,7 @@ export class Credentials {
   #reading: Promise<RequestCredentials> | undefined;
 
   /**
-   * `makeConfig` creates a config without cached credentials. It is used when the server rejects the current
-   * credentials.
+   * `makeConfig` creates a config without cached credentials, for use when the server rejects the current credentials.
    */
   constructor(clock: Clock, makeConfig: () => ClientConfig) {
     this.#clock = clock;
@@ -51,7 +50,7 @@ export class Credentials {
 
   /**
    * Throws ApiError `no-credentials` if there are none, not even older ones. Concurrent requests share one read, so a
-   * plugin runs only once, and requests do not close each other's connections.
+   * plugin runs only once and requests do not close each other's connections.
    */
   current(): Promise<RequestCredentials> {
     this.#reading ??= this.#read().finally(() => {
@@ -123,7 +122,7 @@ function speakable(error: unknown): string {
   if (error instanceof SyntaxError) return "the output of the credential plugin is not JSON";
   const { syscall = "", path = "", code = "" } = error as NodeJS.ErrnoException;
   if (syscall.startsWith("spawn")) {
-    return `cannot start the credential plugin ${path}: ${code}; install it, or configure another one in the kubeconfig`;
+    return `cannot start the credential plugin ${path}: ${code}; install it, or configure a different one in the kubeconfig`;
   }
   if (path !== "") {
     return `cannot read ${path}: ${systemErrorText(error)}; check the files that the kubeconfig names`;

@@ -1,4 +1,4 @@
-/** Selects the proxy from environment variables by Go's rules, like client-go. kubeadm relies on these rules. Pure. */
+/** Like client-go, selects the proxy from environment variables by Go's rules, on which kubeadm relies. Pure. */
 import { cidrContains, isLoopback, parseCidr, parseIpAddress } from "../../base/ip.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -35,8 +35,8 @@ function isExcepted(target: Target, noProxy: string): boolean {
 }
 
 /**
- * Whether a NO_PROXY entry matches: `*`, a network, an address, or a domain. `a.b` includes subdomains, `.a.b` only
- * matches subdomains. A port may follow as `:port`.
+ * Whether a NO_PROXY entry matches: `*`, a network, an address, or a domain. `a.b` includes subdomains; `.a.b` matches
+ * only subdomains. A port may follow as `:port`.
  */
 function matches(entry: string, { host, port }: Target): boolean {
   if (entry === "") return false;

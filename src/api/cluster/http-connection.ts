@@ -161,7 +161,7 @@ function plainWords(text: string): string {
     .replace(/^.*:(?:SSL|x509 certificate|PEM) routines:[^:]*:([^:]+).*$/s, "$1");
 }
 
-/** Sets the length explicitly, because Node.js does not frame the body of a DELETE otherwise. */
+/** Sets the length explicitly because Node.js otherwise does not frame the body of a DELETE. */
 function bodyHeaders(contentType: string, body: string): Readonly<Record<string, string>> {
   return { "content-type": contentType, "content-length": String(Buffer.byteLength(body)) };
 }
@@ -169,8 +169,8 @@ function bodyHeaders(contentType: string, body: string): Readonly<Record<string,
 /** Advice for the operator, by system or TLS error code. */
 const advices: Readonly<Record<string, string>> = {
   ECONNREFUSED:
-    "nothing is listening there; check that the API server is running and the address is correct",
-  ENOTFOUND: "unknown host name; check server in the kubeconfig, or --master",
+    "nothing is listening there; check that the API server is running and that the address is correct",
+  ENOTFOUND: "unknown hostname; check server in the kubeconfig, or --master",
   EAI_AGAIN:
     "DNS lookup failed; check that the DNS server is reachable without this node's Services",
   EHOSTUNREACH: "no route to host; check the node's network",
@@ -185,7 +185,7 @@ const advices: Readonly<Record<string, string>> = {
     "use a name that is in the certificate, or set tls-server-name in the kubeconfig",
   ERR_OSSL_X509_KEY_VALUES_MISMATCH:
     "client-certificate and client-key in the kubeconfig do not match",
-  EPROTO: "the server does not speak TLS; check whether http:// is intended",
+  EPROTO: "the server does not speak TLS; if it uses plain HTTP, change the URL to http://",
 };
 
 function adviceFor(code: string): string {

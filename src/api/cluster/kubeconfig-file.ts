@@ -15,14 +15,14 @@ export interface Kubeconfig {
   readonly origin: string;
 }
 
-/** The folder with a pod's credentials. */
+/** The folder that contains a pod's credentials. */
 const serviceAccountFolder = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /** Reads a kubeconfig file. Throws ApiError `unreadable-kubeconfig` or `invalid-kubeconfig`. */
 export async function readKubeconfigFile(path: string): Promise<Kubeconfig> {
   const origin = `kubeconfig ${path}`;
   const text = await readFile(path, "utf8").catch((cause: unknown) => {
-    const advice = "check --kubeconfig, or clientConnection.kubeconfig of the configuration";
+    const advice = "check --kubeconfig, or clientConnection.kubeconfig in the configuration";
     const message = `Cannot read ${origin}: ${systemErrorText(cause)}; ${advice}`;
     throw new ApiError(message, { reason: "unreadable-kubeconfig", cause });
   });
@@ -32,7 +32,7 @@ export async function readKubeconfigFile(path: string): Promise<Kubeconfig> {
 /** Parses the text of the kubeconfig at `path`. Throws ApiError `invalid-kubeconfig`. Pure. */
 export function readKubeconfigText(text: string, path: string): Kubeconfig {
   const origin = `kubeconfig ${path}`;
-  // A token may consist of digits only, so numbers are read as text.
+  // A token may consist only of digits, so numbers are read as text.
   const [document] = parseYamlDocuments(text, { areNumbersText: true });
   const [problem] = document?.problems ?? [];
   if (problem !== undefined) {

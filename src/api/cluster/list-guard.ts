@@ -8,11 +8,11 @@ export interface ListGuardOptions {
   readonly onQuarantine: (quarantine: Omit<ListQuarantine, "kind">) => void;
 }
 
-/** With fewer known addresses, removing half of them is a normal change. */
+/** With fewer known addresses than this, removing half of them is a normal change. */
 const fewestKnown = 10;
 /** Delay before the second list. The server may be starting with an incomplete cache. */
 export const confirmAfterMs = 10_000;
-/** Maximum duration of a quarantine. Then the list is applied, even if no second list has arrived. */
+/** Maximum duration of a quarantine. The list is then applied even if no second list has arrived. */
 const longestHoldMs = 60_000;
 
 /** The contents of a list as the relist guard judges them. */
@@ -25,7 +25,7 @@ export interface JudgedList {
 
 /**
  * Whether a list that lacks `missing` of `known` addresses would remove too much. With few known addresses, only a list
- * without any objects is implausible, because each cluster has the Service `kubernetes` and its slice.
+ * without any objects is implausible because each cluster has the Service `kubernetes` and its slice.
  */
 export function isImplausible(
   counts: { readonly known: number; readonly missing: number; readonly objectCount: number },
@@ -44,9 +44,9 @@ export function countMissing(known: ReadonlySet<string>, listed: ReadonlySet<str
 }
 
 /**
- * Quarantines a list that would remove too many known objects. A server that lost its data, or returned with old data,
+ * Quarantines a list that would remove too many known objects. A server that lost its data, or came back with old data,
  * must not empty the node. The second such list in a row is applied, and so is the first one after a minute. Watch
- * events are never quarantined, because each one reports an actual change.
+ * events are never quarantined because each one reports an actual change.
  */
 export class ListGuard {
   readonly #parts: ListGuardOptions;

@@ -11,7 +11,7 @@ import { collections } from "./watched-resources.ts";
  */
 export async function listNodes(connection: ListConnection, signal: AbortSignal): Promise<Nodes> {
   const all = new Map<string, NodeRecord>();
-  // Ignores refusals: each node's own kube-ipvs reports invalid fields of its Node.
+  // Ignores refusals: each node's own kube-ipvs reports invalid fields in its Node.
   const into = { refuse: () => {}, texts: new TextPool() };
   await listItems(connection, { resource: collections.nodes, signal }, (item) => {
     const record = decodeObject("nodes", item, into)?.record;

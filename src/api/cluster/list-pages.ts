@@ -10,8 +10,8 @@ import type { WatchedResource } from "./watched-resources.ts";
 const maxPages = 2_000;
 
 /**
- * Reads a list page by page and returns the metadata of the last page. Throws ApiError `endless-list` if the pages do
- * not end, for example because a proxy responds to every request with the first page.
+ * Reads a list page by page and returns the last page's metadata. Throws ApiError `endless-list` if the pages do not
+ * end, for example because a proxy answers every request with the first page.
  */
 export async function readPages(
   { name }: Pick<WatchedResource, "name">,
@@ -28,7 +28,7 @@ export async function readPages(
   throw new ApiError(message, { reason: "endless-list", resource: name });
 }
 
-/** Maximum size of one item. A Node with all its images has some tens of kilobytes. */
+/** Maximum size of one item. A Node with all its images takes tens of kilobytes. */
 const itemLimitBytes = 8 * 1024 * 1024;
 const idleMs = 60_000;
 const pageSize = "500";

@@ -3,10 +3,10 @@ import { ByteParts } from "./byte-parts.ts";
 
 const itemsKey = "items";
 const longestKeyBytes = 256;
-/** A list without its items has a few hundred bytes. */
+/** Size limit for a list without its items, which takes a few hundred bytes. */
 const envelopeLimitBytes = 1024 * 1024;
 
-/** The bytes of JSON's structure. All are ASCII, so they never occur within another UTF-8 character. */
+/** The structural bytes of JSON. All are ASCII, so they never occur within another UTF-8 character. */
 const quote = 0x22;
 const comma = 0x2c;
 const openBracket = 0x5b;
@@ -16,8 +16,8 @@ const openBrace = 0x7b;
 const closeBrace = 0x7d;
 
 /**
- * Splits a list object `{"metadata":{…},"items":[…]}` while it arrives, so that a list of many megabytes is never in
- * memory as a whole. Keys may be in any order. Throws if the text is not such an object.
+ * Splits a list object `{"metadata":{…},"items":[…]}` as it arrives, so a list of many megabytes is never entirely in
+ * memory. Keys may be in any order. Throws if the text is not such an object.
  */
 export class ListSplitter {
   readonly #item: ByteParts;

@@ -4,12 +4,12 @@ const pageSize = 500;
 export class ListTerms {
   /**
    * "0" accepts any state from the server's cache. Empty requests the latest state. Any other version requests a state
-   * that is not older.
+   * at least that new.
    */
   #version = "0";
   #usesPages = true;
 
-  /** The query without selectors. `token` is the continue token of the previous page, empty for the first page. */
+  /** The query without selectors. `token` is the previous page's continue token, or empty for the first page. */
   query(token: string): Readonly<Record<string, string>> {
     const page = this.#usesPages ? { limit: String(pageSize) } : {};
     // Only the first page may contain a version. The token determines the version of later pages.
@@ -26,17 +26,17 @@ export class ListTerms {
     this.#version = "";
   }
 
-  /** Requests a state that is not older than `position`, because another API server's cache may lag behind. */
+  /** Requests a state that is not older than `position` because another API server's cache may lag behind. */
   askForNotOlderThan(position: string): void {
     this.#version = position;
   }
 
-  /** Drops the version, because a server that was restored from a backup does not have this version. */
+  /** Drops the version because a server that was restored from a backup does not have it. */
   noteRefusal(): void {
     if (this.#version !== "0") this.#version = "";
   }
 
-  /** Disables pages for the next list, because a page token expired or the pages never end. */
+  /** Disables paging for the next list because a page token expired or the pages never end. */
   noteUselessPages(): void {
     this.#usesPages = false;
   }

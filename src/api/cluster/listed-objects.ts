@@ -4,11 +4,11 @@ import type { ReflectorTarget } from "./reflector-target.ts";
 type Judged<T> = Pick<ReflectorTarget<T>, "keysOf">;
 
 /**
- * A list while it arrives. The target is notified of new objects immediately. Changes that remove addresses wait until
- * the list is complete and the relist guard accepts it.
+ * A list that is still arriving. The target is notified of new objects immediately. Changes that remove addresses wait
+ * until the list is complete and the relist guard accepts it.
  */
 export class ListedObjects<T> {
-  /** The addresses (or other keys) in the list that the relist guard counts. */
+  /** The addresses or other keys in the list, which the relist guard counts. */
   readonly keys: Set<string> = new Set<string>();
   readonly #records: LastKnownRecords<T>;
   readonly #target: Judged<T>;

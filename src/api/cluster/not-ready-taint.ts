@@ -18,8 +18,8 @@ const conflictRetryMs = 1_000;
 const retryMs = 10_000;
 
 /**
- * Removes the taint {@link notReadyTaint} from this node's Node object when Services work on the node. A taint that is added
- * later is removed as well. Needs the right to patch nodes, which system:node-proxier does not grant.
+ * Removes the taint {@link notReadyTaint} from this node's Node object when Services work on the node. A taint that is
+ * added later is also removed. Needs permission to patch nodes, which system:node-proxier does not grant.
  */
 export class NotReadyTaint {
   readonly #dependencies: NotReadyTaintDependencies;
@@ -106,8 +106,8 @@ export class NotReadyTaint {
 }
 
 /**
- * A JSON patch, which needs no read before. Each test makes the whole patch fail (422) if the list of taints changed, so
- * that it never removes another taint. The last index comes first, so that the others remain valid.
+ * A JSON patch, which requires no previous read. If the list of taints has changed, a test makes the whole patch fail
+ * (422), so it never removes a different taint. The last index comes first so that the others remain valid.
  */
 function removal(path: string, indexes: readonly number[]): ApiWrite {
   const operations = indexes.toReversed().flatMap((index) => [

@@ -14,8 +14,8 @@ const startField = "execFn";
 
 /**
  * The running credential plugins (exec). The library starts plugins without a time limit and with an open standard
- * input, so a plugin that asks for a password would wait forever. This class starts each plugin in its own process
- * group, so that it can be killed together with its children.
+ * input, so a plugin that prompts for a password would wait forever. This class starts each plugin in its own process
+ * group so that it can be killed together with its children.
  */
 export class PluginProcesses {
   readonly #running = new Set<Plugin>();
@@ -40,7 +40,7 @@ export class PluginProcesses {
       try {
         if (pid !== undefined) process.kill(-pid, "SIGKILL");
       } catch {
-        // The plugin has already ended.
+        // The plugin has already exited.
       }
     }
   }

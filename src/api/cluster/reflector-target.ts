@@ -5,7 +5,7 @@ import type { Refuse } from "../refusals.ts";
 import type { ListQuarantine, ResourceKind, ServedAddresses, SourceListener } from "../source.ts";
 import type { WatchedResource } from "./watched-resources.ts";
 
-/** How the objects of one resource become records, and who is notified of them. */
+/** Decodes the objects of one resource into records, and receives the notifications. */
 export interface ReflectorTarget<T> {
   /** Decodes an object. `undefined` if the object does not have a valid name. Never throws. */
   decode(object: unknown, into: DecodeContext): DecodedObject<T> | undefined;
@@ -20,7 +20,7 @@ export interface ReflectorTarget<T> {
 }
 
 /**
- * Addresses by which the relist guard judges a list. Nodes have none, because losing the single watched Node removes
+ * Addresses by which the relist guard judges a list. Nodes have none because losing the single watched Node removes
  * nothing that is served.
  */
 const addressesOf: {

@@ -46,14 +46,14 @@ const listIdleMs = 60_000;
 const watchIdleMs = 150_000;
 /** Requested duration of a watch. Up to 100% random jitter is added. */
 const watchSeconds = 300;
-/** A watch that the server ends earlier without an event is a failure. */
+/** A watch that the server ends sooner, without an event, is a failure. */
 const shortWatchMs = 1_000;
 /** After this many consecutive error responses or silent watches, a new list is necessary. */
 const failuresBeforeList = 3;
 
 /**
- * Keeps the listener in sync with one resource of the API server: lists, then watches from the version of the list.
- * Retries every failure indefinitely. After a gap in the history, lists again and notifies the listener only of the differences.
+ * Keeps the listener in sync with one API resource: lists it, then watches from the list's version. Retries every
+ * failure indefinitely. After a gap in the history, lists again and notifies the listener only of the differences.
  */
 export class Reflector<T> {
   readonly #dependencies: Omit<ReflectorDependencies, "guard">;
@@ -106,7 +106,7 @@ export class Reflector<T> {
     this.#guard.stop();
   }
 
-  /** Notifies of every object, then of removals. A quarantined list waits for a second list that confirms it. */
+  /** Reports every object, then the removals. A quarantined list waits for a second list that confirms it. */
   async #list(signal: AbortSignal): Promise<void> {
     const listedBefore = knownKeys(this.#target, this.#records);
     const listed = new ListedObjects(this.#target, this.#records);
@@ -122,7 +122,7 @@ export class Reflector<T> {
   }
 
   /**
-   * Reads the served addresses only when needed and does not keep them, because a large cluster has megabytes of them.
+   * Reads the served addresses only when needed and does not keep them because a large cluster has megabytes of them.
    */
   async #withServed(listed: ReadonlySet<string>): Promise<ReadonlySet<string>> {
     const { servedBefore } = this.#target;
@@ -187,8 +187,9 @@ export class Reflector<T> {
   }
 
   /**
-   * Throws ApiError `older-history` if the server was restored from a backup during an outage. It would accept the watch,
-   * send nothing until its versions exceed the version of the watch, and never report changes in between.
+   * Throws ApiError `older-history` if the server was restored from a backup during an outage. Such a server would
+   * accept the watch, send nothing until its versions exceed the watch's version, and never report the changes in
+   * between.
    */
   async #expectSameHistory(position: string, signal: AbortSignal): Promise<void> {
     const splitter = new ListSplitter(objectLimitBytes);
@@ -277,7 +278,7 @@ export class Reflector<T> {
     const dropped = error instanceof ApiError ? this.#selectors.dropUnknown(error) : undefined;
     if (dropped === undefined) return false;
     this.#noteAnswer();
-    this.#log.info("The API server does not know a selector, filtering here", dropped);
+    this.#log.info("API server does not support a selector, filtering locally", dropped);
     return true;
   }
 
@@ -297,7 +298,7 @@ export class Reflector<T> {
     this.#terms.askForNewest();
   }
 
-  /** Warns at the first failure and then at every doubling, so that a long outage does not fill the disk. */
+  /** Warns at the first failure and then at each doubling, so that a long outage does not fill the disk. */
   #logTrouble(keys: Readonly<Record<string, unknown>>): void {
     const { failures } = this.#backOff;
     const isLoud = this.#troubleSinceMs === undefined || (failures & (failures - 1)) === 0;

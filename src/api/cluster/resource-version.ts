@@ -2,9 +2,9 @@ import { ApiError } from "../api-error.ts";
 import type { WatchedResource } from "./watched-resources.ts";
 
 /**
- * Throws ApiError `older-history` if a watch reports an older version than the one where it started. That happens if
- * the server was restored from a backup; the changes in between are never reported. Versions are increasing integers
- * (KEP-5504). Other versions cannot be compared and are accepted.
+ * Throws ApiError `older-history` if a watch reports a version older than the one from which it started. That happens
+ * after the server is restored from a backup; the changes in between are never reported. Versions are increasing
+ * integers (KEP-5504). Other versions cannot be compared and are accepted.
  */
 export function expectNewer(resource: WatchedResource, version: string, position: string): void {
   if (!isWholeNumber(version) || !isWholeNumber(position)) return;
@@ -15,7 +15,7 @@ export function expectNewer(resource: WatchedResource, version: string, position
   throw new ApiError(message, { reason: "older-history", resource: resource.name });
 }
 
-/** Accepts no more digits than an unsigned 64-bit number has, because the text is untrusted. */
+/** Accepts no more digits than an unsigned 64-bit number has because the text is untrusted. */
 function isWholeNumber(version: string): boolean {
   return /^(0|[1-9]\d{0,19})$/.test(version);
 }

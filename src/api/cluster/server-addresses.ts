@@ -2,7 +2,7 @@ import { isIP } from "node:net";
 import { type IpAddress, parseIpAddress } from "../../base/ip.ts";
 import type { ServerEndpoint } from "../source.ts";
 
-/** Resolves a host name. Rejects if that is currently impossible. */
+/** Resolves a hostname. Rejects if that is currently impossible. */
 export type LookUp = (hostname: string) => Promise<readonly { readonly address: string }[]>;
 
 /** The known addresses and the port of the API server's URL. */
@@ -21,7 +21,7 @@ export class ServerAddresses {
   }
 
   /**
-   * Returns the currently known addresses and starts another DNS lookup of a host name. If the lookup fails, the last
+   * Returns the currently known addresses and, for a hostname, starts another DNS lookup. If the lookup fails, the last
    * result remains.
    */
   current(): readonly ServerEndpoint[] {
@@ -36,7 +36,7 @@ export class ServerAddresses {
     try {
       this.#known = addressesOf(await this.#lookUp(this.#hostname));
     } catch {
-      // The connection reports errors of the name lookup.
+      // The connection reports name lookup errors.
     } finally {
       this.#isAsking = false;
     }

@@ -13,7 +13,7 @@ import { readBody } from "./watched-request.ts";
 const versionPath = { path: "/version", name: "version" };
 const idleMs = 30_000;
 const retryMs = 60_000;
-/** Interval in which an upgrade of the control plane is detected. */
+/** Interval within which a control plane upgrade is detected. */
 const refreshMs = 600_000;
 const maxBytes = 65_536;
 
@@ -24,7 +24,7 @@ interface Dependencies {
 }
 
 /**
- * Reports the API server's version when it first responds, and whenever the version changes. Never throws. Ends when
+ * Reports the API server's version when it first responds and whenever the version changes. Never throws. Ends when
  * `signal` aborts.
  */
 export async function followServerVersion(

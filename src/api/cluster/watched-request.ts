@@ -15,7 +15,7 @@ export interface BodyRequest {
 }
 
 /**
- * Sends a request and passes the chunks of the response body to `take`. Syntax and range errors of `take` become
+ * Sends a request and passes the chunks of the response body to `take`. Syntax and range errors from `take` become
  * ApiError `malformed-answer`. Throws ApiError `idle-timeout` if nothing arrives for `idleMs`, because a dead
  * connection looks like a quiet one.
  */
@@ -46,7 +46,7 @@ export async function readBody(
     for await (const chunk of response.body) {
       awaitSign();
       parsed(resource, () => take(chunk));
-      // Pauses, because a body that arrives quickly would otherwise delay timers and other sockets.
+      // Pauses because a body that arrives quickly would otherwise delay timers and other sockets.
       await slice.pause();
       if (signal.aborted) break;
     }
@@ -56,7 +56,7 @@ export async function readBody(
     throw new ApiError(message, { reason: "idle-timeout", resource: resource.name, cause: error });
   } finally {
     cancel();
-    // Ends the rest of the body if reading failed.
+    // Aborts the rest of the body if reading failed.
     abort.abort();
   }
 }

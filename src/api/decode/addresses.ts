@@ -10,8 +10,8 @@ import type { RefusalReason } from "../refusals.ts";
 import { isAbsent, type Untrusted } from "./fields.ts";
 
 /**
- * Reads a unicast address that other hosts can reach. Undefined if absent or invalid. An API server rejects
- * unspecified, loopback and multicast addresses in these fields as well. Binding such an address would break the node.
+ * Reads a unicast address that other hosts can reach. Undefined if absent or invalid. API servers also reject
+ * unspecified, loopback and multicast addresses in these fields. Binding such an address would break the node.
  */
 export function addressOf(given: Untrusted, reason: RefusalReason): IpAddress | undefined {
   const address = parsedAddress(given);
@@ -19,12 +19,12 @@ export function addressOf(given: Untrusted, reason: RefusalReason): IpAddress | 
   return isSpecial(address) ? given.refuse("special-address") : address;
 }
 
-/** Reads an address of any kind. Undefined if the value is not an address. */
+/** Reads any kind of address. Undefined if the value is not an address. */
 export function parsedAddress({ value }: Untrusted): IpAddress | undefined {
   return typeof value === "string" ? parseIpAddress(value) : undefined;
 }
 
-/** Reads a network and ignores surrounding white space. A blank value gives `undefined` without a refusal. */
+/** Reads a network, ignoring surrounding white space. A blank value yields `undefined` without a refusal. */
 export function cidrOf(given: Untrusted, reason: RefusalReason): Cidr | undefined {
   const { value } = given;
   if (isBlank(value)) return undefined;

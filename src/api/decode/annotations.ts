@@ -6,11 +6,11 @@ const ownPrefix = "kube-ipvs.io/";
 /** kube-router's annotation with the same meaning. */
 const aliases: ReadonlySet<string> = new Set(["kube-router.io/service.scheduler"]);
 
-/** Longer texts are truncated, because no valid name or value is that long. */
+/** Longer texts are truncated because no valid name or value is that long. */
 const longestKept = 256;
 const mostKept = 32;
 
-/** The annotations that tune a Service, by name. Undefined if there are none. */
+/** A Service's tuning annotations, by name. Undefined if there are none. */
 export function tuningAnnotations(
   annotations: Untrusted,
 ): Readonly<Record<string, string>> | undefined {
@@ -26,7 +26,7 @@ export function tuningAnnotations(
   return kept.length === 0 ? undefined : Object.fromEntries(kept);
 }
 
-/** The weight of an EndpointSlice as text. It is only parsed and validated if the Service uses slice weights. */
+/** An EndpointSlice's weight as text. It is parsed and validated only if the Service uses slice weights. */
 export function sliceWeightText(object: Untrusted): string | undefined {
   return textOf(object.at("metadata", "annotations", `${ownPrefix}weight`));
 }

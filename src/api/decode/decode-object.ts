@@ -13,7 +13,7 @@ export interface RecordOf {
   readonly nodes: NodeRecord;
 }
 
-/** Decodes an object whose identity is known. Returns `undefined` if the object contains nothing to use. */
+/** Decodes an object whose identity is known. Returns `undefined` if the object contains nothing usable. */
 export type Decoder<T> = (object: Untrusted, identity: ObjectIdentity) => T | undefined;
 
 const decoders: { readonly [Kind in ResourceKind]: Decoder<RecordOf[Kind]> } = {
@@ -22,14 +22,14 @@ const decoders: { readonly [Kind in ResourceKind]: Decoder<RecordOf[Kind]> } = {
   nodes: decodeNode,
 };
 
-/** A named object. The record is undefined if the object contains nothing to use. */
+/** A named object. The record is undefined if the object contains nothing usable. */
 export interface DecodedObject<T> {
   readonly identity: ObjectIdentity;
   readonly record: T | undefined;
 }
 
 /**
- * Decodes any value as a record of `kind`. Never throws. Invalid fields are reported to `refuse` and ignored. Returns
+ * Decodes any value into a record of `kind`. Never throws. Invalid fields are reported to `refuse` and ignored. Returns
  * `undefined` if the object does not have a valid name.
  */
 export function decodeObject<Kind extends ResourceKind>(

@@ -66,7 +66,7 @@ function endpointOf(given: Untrusted, family: IpFamily): EndpointRecord | undefi
   const address = addressOf(first, "invalid-endpoint-address");
   if (address === undefined) return undefined;
   if (familyOf(address) !== family) return first.refuse("invalid-endpoint-address");
-  // Like an API server, rejects link-local addresses, which neighbors and a cloud's metadata service use.
+  // Like an API server, rejects link-local addresses, which neighbors and cloud metadata services use.
   if (isLinkLocal(address)) return first.refuse("link-local-endpoint");
   const conditions = conditionsOf(given.field("conditions"));
   if (conditions === undefined) return undefined;

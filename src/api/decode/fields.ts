@@ -1,10 +1,10 @@
-/** Reads fields of untrusted values. No function here throws. */
+/** Reads fields from untrusted values. No function here throws. */
 import { none, sharedIfEmpty } from "../../base/none.ts";
 import { type RefusalReason, type Refuse, refusal } from "../refusals.ts";
 import type { Refusal } from "../source.ts";
 import type { TextPool } from "./flat-text.ts";
 
-/** Input of decoding besides the object: who gets the refusals, the pool of strings, and which Services to proxy. */
+/** Decoding context besides the object: the refusal callback, the string pool, and which Services to proxy. */
 export interface DecodeContext {
   readonly refuse: Refuse;
   readonly texts: TextPool;
@@ -15,7 +15,7 @@ export interface DecodeContext {
   readonly serviceProxyName?: string | undefined;
 }
 
-/** The object that is being decoded. */
+/** The object being decoded. */
 export interface DecodeScope extends DecodeContext {
   readonly kind: Refusal["kind"];
   /** `namespace/name`. */
@@ -25,7 +25,7 @@ export interface DecodeScope extends DecodeContext {
 /** Longer map keys are truncated in messages. */
 const longestKey = 256;
 
-/** A value in the object that is being decoded, with its position. The path is only built for a refusal. */
+/** A value in the object being decoded, with its position. The path is built only for a refusal. */
 export class Untrusted {
   readonly value: unknown;
   readonly scope: DecodeScope;
@@ -97,7 +97,7 @@ export class Untrusted {
     return readEach(this.items(), read);
   }
 
-  /** Another value at the same position. */
+  /** A different value at the same position. */
   with(value: unknown): Untrusted {
     return new Untrusted(this.scope, value, this.#parent, this.#step);
   }
@@ -152,7 +152,7 @@ export function isAbsent(value: unknown): value is undefined | null {
 }
 
 /**
- * Reads one of several fixed texts. Absent and empty values give `rule.absent`. Other values are refused and give
+ * Reads one of several fixed texts. Absent and empty values yield `rule.absent`. Other values are refused and yield
  * `undefined`.
  */
 export function choiceIn<Choice extends string>(

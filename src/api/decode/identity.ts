@@ -3,7 +3,7 @@ import type { Refusal } from "../source.ts";
 import { fieldOf, isAbsent } from "./fields.ts";
 import { flatText } from "./flat-text.ts";
 
-/** Name and namespace of an object. */
+/** An object's name and namespace. */
 export interface ObjectIdentity {
   /** `namespace/name`, or `name` for a Node. */
   readonly name: string;
@@ -19,7 +19,7 @@ export function isSafeName(value: unknown): value is string {
   return typeof value === "string" && safeName.test(value);
 }
 
-/** Reads an object's name and namespace. `undefined`, with a refusal, if they are not safe. */
+/** Reads an object's name and namespace. If they are not safe, refuses them and returns `undefined`. */
 export function identityOf(
   kind: Refusal["kind"],
   object: unknown,

@@ -7,10 +7,10 @@ import type { ObjectIdentity } from "./identity.ts";
 
 const weightLabel = "kube-ipvs.io/weight";
 const zoneLabel = "topology.kubernetes.io/zone";
-/** Taint on Nodes that the cluster autoscaler is about to remove. Load balancers should stop using them. */
+/** Taint on Nodes that the cluster autoscaler is about to remove. Load balancers should stop using such Nodes. */
 const deletionTaint = "ToBeDeletedByClusterAutoscaler";
 
-/** Decodes a Node. Never undefined, because every named Node is usable. */
+/** Decodes a Node. Never undefined because every named Node is usable. */
 export function decodeNode(object: Untrusted, identity: ObjectIdentity): NodeRecord {
   const labels = object.at("metadata", "labels");
   const zone = labelTextIn(labels, zoneLabel);
@@ -31,14 +31,14 @@ export function decodeNode(object: Untrusted, identity: ObjectIdentity): NodeRec
   };
 }
 
-/** The weight of the Node's endpoints, for Services whose weights come from Nodes. */
+/** The weight of the Node's endpoints in Services whose weights come from Nodes. */
 function weightOf(label: Untrusted): number | undefined {
   if (label.isAbsent) return undefined;
   const weight = typeof label.value === "string" ? parseWeight(label.value) : undefined;
   return weight ?? label.refuse("invalid-node-weight");
 }
 
-/** All InternalIP addresses in their order, then all ExternalIP addresses. Host names are skipped. */
+/** All InternalIP addresses in their order, then all ExternalIP addresses. Hostnames are skipped. */
 function addressesOf(list: Untrusted): readonly IpAddress[] {
   const byType = Map.groupBy(list.items(), (entry) => entry.valueAt("type"));
   const entries = ["InternalIP", "ExternalIP"].flatMap((type) => byType.get(type) ?? []);

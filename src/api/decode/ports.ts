@@ -19,13 +19,13 @@ export function portNumberIn(given: Untrusted, name: string): number | undefined
   return isPortNumber(value) ? value : given.field(name).refuse("invalid-port");
 }
 
-/** Like {@link portNumberIn}, for optional ports. Absent, 0 and invalid values give 0. */
+/** Like {@link portNumberIn}, for optional ports. Absent, 0 and invalid values yield 0. */
 export function optionalPortIn(given: Untrusted, name: string): number {
   const value = given.valueAt(name);
   return isAbsent(value) || value === 0 ? 0 : (portNumberIn(given, name) ?? 0);
 }
 
-/** Reads a port name, pooled. An absent name gives the empty name. */
+/** Reads a port name, pooled. An absent name yields the empty name. */
 export function portNameIn(given: Untrusted, name: string): string | undefined {
   const value = given.valueAt(name);
   if (isAbsent(value) || value === "") return "";

@@ -14,8 +14,8 @@ import { isSafeName, type ObjectIdentity } from "./identity.ts";
 import { labelsOf, plainTextIn } from "./labels.ts";
 
 /**
- * Decodes the fields of an EndpointSlice that its manager needs. `undefined` if the slice does not name a Service.
- * Invalid fields are not reported: in slices of kube-ipvs, they differ from the plan and are overwritten.
+ * Decodes the EndpointSlice fields that its manager needs. `undefined` if the slice does not name a Service. Invalid
+ * fields are not reported: in kube-ipvs's own slices, they differ from the plan and are overwritten.
  */
 export function decodeStoredSlice(
   object: Untrusted,
@@ -36,7 +36,7 @@ export function decodeStoredSlice(
     managedBy,
     hasEndpoints: endpoints.length > 0,
     uid: plainTextIn(metadata, "uid"),
-    // Not pooled, because every change has a new version.
+    // Not pooled because every change has a new version.
     resourceVersion: isOurs ? String(metadata.valueAt("resourceVersion") ?? "") : "",
     ...(family === undefined ? {} : { family }),
     labels: isOurs ? labels : {},
@@ -76,7 +76,7 @@ function endpointOf(given: Untrusted): SliceEndpoint {
   const target = given.field("targetRef");
   const conditions = given.field("conditions");
   const zone = plainTextIn(given, "zone");
-  // Endpoints of kube-ipvs have exactly one address.
+  // kube-ipvs's endpoints have exactly one address.
   const isOfPod = address !== undefined && addresses.length === 1;
   return {
     pod: isOfPod ? podNameOf(target) : "",

@@ -16,16 +16,16 @@ export interface AppliedFile {
 
 interface AppliedOptions {
   readonly serviceProxyName?: string | undefined;
-  /** Called for each invalid field or object of the file. */
+  /** Called for each invalid field or object in the file. */
   readonly refuse: Refuse;
 }
 
 type Fields = Readonly<Record<string, unknown>>;
 
 /**
- * Returns a source with the Services and EndpointSlices of the file in place of those with the same name. They are
- * reported when their kind is complete, because a Service inherits the fields that an API server would keep. Throws if
- * the file is invalid or contains no such object.
+ * Returns a source in which the file's Services and EndpointSlices replace those with the same name. They are reported
+ * when their kind is complete because a Service inherits the fields that an API server would keep. Throws if the file
+ * is invalid or contains no such object.
  */
 export function withAppliedFile(
   source: ObjectSource,
@@ -37,7 +37,7 @@ export function withAppliedFile(
   const decode = ({ value, where }: Value, into: Refuse): ManifestObject | undefined =>
     manifestObject({ value, place: "" }, where, { refuse: into, texts, serviceProxyName });
   const keyOf = (kind: string, name: string | undefined): string => `${kind} ${name}`;
-  /** The objects that are replaced. */
+  /** The replaced objects. */
   const before = new Map<string, RecordOf[ResourceKind] | undefined>();
   const keys = values.map((one) => {
     const object = decode(one, () => {});
@@ -134,7 +134,7 @@ function inheriting(service: unknown, previous: ServiceRecord | undefined): unkn
   };
 }
 
-/** A Service keeps its age, which decides who owns a contested address. A new Service is the youngest. */
+/** A Service keeps its age, which decides the owner of a contested address. A new Service is the youngest. */
 function inPlaceOf(record: ServiceRecord, previous: ServiceRecord | undefined): ServiceRecord {
   const { createdAtSeconds = Number.MAX_SAFE_INTEGER, manifestOrder } = previous ?? {};
   return { ...record, createdAtSeconds, ...(manifestOrder === undefined ? {} : { manifestOrder }) };

@@ -37,7 +37,7 @@ function withClusterIps(service: Fields): Fields {
   return { ...service, spec: { ...spec, clusterIP, clusterIPs, ipFamilies } };
 }
 
-/** A Pod without conditions counts as ready, because no kubelet reports them. */
+/** A Pod without conditions is treated as ready because no kubelet reports them. */
 function withReadiness(pod: Fields): Fields {
   const status = fieldOf(pod, "status");
   if (!isRecord(status) || !isAbsent(fieldOf(status, "conditions"))) return pod;
@@ -53,12 +53,12 @@ function withPortNames(slice: Fields): Fields {
   return { ...slice, ports: named };
 }
 
-/** Returns non-empty lists. Any other value counts as absent. */
+/** Returns non-empty lists. Any other value is treated as absent. */
 function listOrNone(value: unknown): readonly unknown[] | undefined {
   return Array.isArray(value) && value.length > 0 ? value : undefined;
 }
 
-/** Returns IPv4 for invalid addresses, so that the decoder reports the address instead of the family. */
+/** Returns IPv4 for invalid addresses so that the decoder reports the address instead of the family. */
 function familyOfText(text: unknown): string {
   const address = typeof text === "string" ? parseIpAddress(text) : undefined;
   return address === undefined ? "IPv4" : familyOf(address);

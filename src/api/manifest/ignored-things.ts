@@ -1,10 +1,10 @@
 import type { Logger } from "../../base/log.ts";
 import { printableText } from "../refusals.ts";
 
-/** Number of names to remember and report, because a folder may contain anything. */
+/** Maximum number of names to remember and report, since a folder may contain anything. */
 const maxNames = 100;
 
-/** Logs once what is ignored in a folder, so that an operator does not expect it to be read. */
+/** Logs once what is ignored in a folder, so that operators do not expect it to be read. */
 export class IgnoredThings {
   readonly #log: Logger;
   readonly #known = new Set<string>();
@@ -24,7 +24,7 @@ export class IgnoredThings {
   /** `where` is the position of the first object of this kind. */
   kind(kind: string, where: string): undefined {
     if (this.#isNew(`kind ${kind}`))
-      this.#log.info("Ignoring objects of this kind in manifests", { kind, first: where });
+      this.#log.info("Ignoring manifest objects of an unsupported kind", { kind, first: where });
   }
 
   #isNew(key: string): boolean {

@@ -13,7 +13,7 @@ import type { EndpointParts } from "./read-file.ts";
 
 /**
  * Creates EndpointSlices from the Pods in a folder, as `kube-ipvs endpoint-controller` does in a cluster. Endpoints
- * stay in their slice. Services with slices in the folder only use those.
+ * stay in their slice. Services that have slices in the folder use only those.
  */
 export class ManifestEndpoints {
   readonly #log: Logger;
@@ -42,7 +42,7 @@ export class ManifestEndpoints {
     const pods = proxied === undefined ? [] : podsOf(proxied, folder.pods.candidates(proxied));
     const plan = planSlices({
       name,
-      // Does not plan a Service without Pods, so that no empty slice is created.
+      // Skips Services without Pods, so that no empty slices are created.
       service: pods.length === 0 ? undefined : proxied,
       pods,
       stored: [...before, ...theirs.map(asForeign)],
@@ -81,7 +81,7 @@ function indexed(parts: EndpointParts, zones: Folder["zones"]): Folder {
   return { pods, slices, names, zones };
 }
 
-/** Marks slices from files as another manager's, because kube-ipvs cannot change files. */
+/** Marks slices from files as another manager's because kube-ipvs cannot change files. */
 function asForeign(slice: StoredSlice): StoredSlice {
   return { ...slice, managedBy: "", hasEndpoints: true };
 }

@@ -27,21 +27,21 @@ export interface ManifestSourceOptions {
   readonly nodeName: string;
   /** If undefined, only Services without a proxy name are selected. */
   readonly serviceProxyName?: string | undefined;
-  /** Delay between a change and reading the folder, because changes come in bursts. */
+  /** Delay between a change and reading the folder because changes come in bursts. */
   readonly debounceMs?: number;
-  /** Interval of additional reads. The watch does not notice changes behind symbolic links. */
+  /** Interval between additional reads because the watch does not notice changes behind symbolic links. */
   readonly rescanMs?: number;
 }
 
-/** The order of notifications and of onSynced. */
+/** The order of notifications and onSynced calls. */
 const kinds: readonly ResourceKind[] = ["nodes", "services", "endpointslices"];
 const defaultTimes = { debounceMs: 50, rescanMs: 10_000 };
 const manifestName = /^[^.].*\.(ya?ml|json)$/;
 
 /**
- * Reads objects from a folder of YAML or JSON files, without a cluster. Files are read in the order of their names. If
- * two objects have the same name, the first one applies. If two Services claim one address and port, the first one
- * owns it. A file that cannot be parsed keeps its previous objects.
+ * Reads objects from a folder of YAML or JSON files, without a cluster. Files are read in name order. If two objects
+ * have the same name, the first one applies. If two Services claim the same address and port, the first one owns it. If
+ * a file cannot be parsed, its previous objects are kept.
  */
 export class ManifestSource implements ObjectSource {
   readonly #clock: Clock;
@@ -113,7 +113,7 @@ export class ManifestSource implements ObjectSource {
     await this.#exclusive.idle();
   }
 
-  /** Reads changed files and notifies of the differences. Reads never overlap. */
+  /** Reads changed files and reports the differences. Reads never overlap. */
   refresh(): Promise<void> {
     return this.#exclusive.run(() => this.#read());
   }
@@ -146,7 +146,7 @@ export class ManifestSource implements ObjectSource {
       if (this.#problem === undefined)
         this.#log.warn("Manifest directory disappeared, keeping its objects", { directory, err });
       this.#problem ??= {
-        message: `Cannot read manifest directory ${directory}: ${err}; its last objects stay, restore it`,
+        message: `Cannot read manifest directory ${directory}: ${err}; its last objects are kept; restore the directory`,
         sinceMs: this.#clock.monotonicMs(),
       };
       this.#watcher?.close();
@@ -203,7 +203,7 @@ export class ManifestSource implements ObjectSource {
     return nodes;
   }
 
-  /** The first object of each name, without other Nodes. Later objects with the same name are refused once. */
+  /** The first object with each name, without other Nodes. Later objects with the same name are refused once. */
   #distinctObjects(): ReadonlyMap<string, ManifestObject> {
     const objects = new Map<string, ManifestObject>();
     const duplicates = new Set<string>();
@@ -273,7 +273,7 @@ function recordsOf<Kind extends ResourceKind>(
   objects: readonly ManifestObject[],
 ): Map<string, RecordOf[Kind] | undefined> {
   const ofKind = objects.filter((object) => object.kind === kind);
-  // The record has the type that belongs to the object's kind.
+  // The record's type matches the object's kind.
   return new Map(ofKind.map(({ name, record }) => [name, record as RecordOf[Kind] | undefined]));
 }
 

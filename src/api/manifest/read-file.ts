@@ -21,7 +21,7 @@ export interface ManifestObject {
   readonly name: string;
   /** Undefined for Pods, and for Services that are headless, invalid or served by another proxy. */
   readonly record: RecordOf[ResourceKind] | undefined;
-  /** Input for EndpointSlices that are created from Pods. */
+  /** Input for creating EndpointSlices from Pods. */
   readonly endpointParts: Partial<EndpointParts>;
   /** Position, such as `file.yaml:12`. */
   readonly where: string;
@@ -34,7 +34,7 @@ export interface EndpointParts {
   readonly slices: readonly StoredSlice[];
 }
 
-/** The contents of a file, and values to detect changes. */
+/** A file's contents, and values for detecting changes. */
 export interface ManifestFile {
   /** Inode, size and times. An equal stamp means that the file is unchanged, unless `wasYoung` is true. */
   readonly stamp: string;
@@ -60,11 +60,11 @@ export interface ManifestContext extends DecodeContext {
 }
 
 const maxFileBytes = 16 * 1024 * 1024;
-/** A file that was modified less than this before it was read may change again without a new time stamp. */
+/** A file modified less than this before it was read may change again without a new timestamp. */
 const youngMs = 2_000;
 
 /**
- * Reads a manifest file. Returns `last`'s objects if the file is unchanged or cannot be parsed; the latter is reported
+ * Reads a manifest file. If the file is unchanged or cannot be parsed, returns `last`'s objects; the latter is reported
  * to `refuse`. Returns `undefined` if the file does not exist. Invalid fields are reported each time a changed file is
  * read.
  */
@@ -100,7 +100,7 @@ export async function readManifestFile(
   }
 }
 
-/** Builds a refusal for a position in the folder, used where no object name is known. */
+/** Builds a refusal for a position in the folder, for cases in which no object name is known. */
 export function manifestRefusal(
   subject: string,
   reason: RefusalReason,
@@ -135,8 +135,8 @@ function objectsOf(
 }
 
 /**
- * Sets the order by position in the files, which is the same after every restart. Files have no order of creation, and
- * a creation time that was copied from a cluster is meaningless here.
+ * Sets the order by position in the files, which is the same after every restart. Files have no creation order, and a
+ * creation time copied from a cluster is meaningless here.
  */
 function inOrder(
   object: ManifestObject,
@@ -180,7 +180,7 @@ export function manifestObject(
   return { kind, name, record: decoded.record, where, endpointParts };
 }
 
-/** Ignores refusals, because the same fields were already reported for the object itself. */
+/** Ignores refusals because the same fields were already reported for the object itself. */
 function endpointPartsOf(
   kind: ResourceKind,
   value: unknown,

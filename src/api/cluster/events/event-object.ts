@@ -1,7 +1,7 @@
 /** Renders the API object: events.k8s.io/v1 Event. Pure. */
 import type { ClusterEvent, EventSubject } from "../../event.ts";
 
-/** kube-proxy's name, so that existing filters and dashboards find the Events. */
+/** kube-proxy's name, with which existing filters and dashboards find the Events. */
 const reportingController = "kube-proxy";
 /** The API server's limit for `note`, in bytes. */
 const maxNoteBytes = 1_024;
@@ -30,7 +30,7 @@ export function eventsPath({ namespace }: EventSubject): string {
   return `/apis/events.k8s.io/v1/namespaces/${where}/events`;
 }
 
-/** `OBJECT.SERIAL`, as in client-go. Only the serial if that is too long for a name. */
+/** `OBJECT.SERIAL`, as in client-go, or only the serial if that is too long for a name. */
 export function eventName({ name }: EventSubject, { serial }: EventStamp): string {
   const full = `${name}.${serial}`;
   return full.length <= maxNameLength ? full : serial;
@@ -65,7 +65,7 @@ export function seriesPatch({ count, lastObservedMs }: EventSeries): object {
   return { series: { count, lastObservedTime: microTime(lastObservedMs) } };
 }
 
-/** Returns equal texts for the same occurrence on the same object. As in client-go, the note may differ. */
+/** Returns the same text for the same occurrence on the same object. As in client-go, the note may differ. */
 export function seriesKey({ type, reason, action, subject }: ClusterEvent): string {
   return JSON.stringify([type, reason, action, subject.kind, subject.namespace, subject.name]);
 }

@@ -9,14 +9,14 @@ import type { EndpointSliceRecord } from "../../objects.ts";
  * writer.
  */
 const writersPerEvent = 8;
-/** Rate of Events about Services for all nodes together: first a burst, then one per interval. */
+/** Combined rate of Events about Services for all nodes: first a burst, then one per interval. */
 const clusterBurst = 500;
 const clusterIntervalMs = 100;
 const nodeBurst = 25;
 
 /**
- * Decides which Events about Services this node writes, so that their number is limited regardless of the cluster's
- * size. Only nodes that are named in EndpointSlices are counted.
+ * Decides which Events about Services this node writes, which limits their number regardless of cluster size. Only
+ * nodes named in EndpointSlices are counted.
  */
 export class EventShare {
   readonly #clock: Clock;
@@ -59,7 +59,7 @@ export class EventShare {
     return this.#pace.take(this.#clock.monotonicMs(), rate);
   }
 
-  /** Chosen by a hash of the names, so that different Events have different writers and nodes need not coordinate. */
+  /** A hash of the names decides, so different Events have different writers and nodes need not coordinate. */
   #isWriter({ reason, subject }: ClusterEvent, nodeCount: number): boolean {
     const text = [this.#nodeName, reason, subject.namespace, subject.name].join("/");
     const place = createHash("sha256").update(text).digest().readUInt32BE() / 2 ** 32;

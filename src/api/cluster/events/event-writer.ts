@@ -41,13 +41,13 @@ const retryMs = 10_000;
 const silenceMs = 360_000;
 /** Interval in which a continuing series is reported again. */
 const refreshMs = 1_800_000;
-/** Time to write the remaining queue when the program stops. */
+/** Time allowed for writing the remaining queue when the program stops. */
 const stopGraceMs = 300;
 
 /**
- * Writes Events to the API server in the background, one after the other, so that `record` never waits. Repeated
- * occurrences become a series in the first object. Needs the rights to create and patch events.events.k8s.io, which
- * system:node-proxier grants. Logs once if they are missing.
+ * Writes Events to the API server in the background, one after the other, so `record` never waits. Repeated occurrences
+ * become a series in the first object. Needs permission to create and patch events.events.k8s.io, which
+ * system:node-proxier grants. Logs once if it is missing.
  */
 export class EventWriter implements EventRecorder {
   readonly #dependencies: EventWriterDependencies;
@@ -110,7 +110,7 @@ export class EventWriter implements EventRecorder {
     this.#enqueue({ method: "POST", path: collection, contentType: "application/json", body });
   }
 
-  /** Reports the second occurrence immediately, and later ones with the next sweep. */
+  /** Reports the second occurrence immediately and later ones with the next sweep. */
   #repeat(series: Series): void {
     series.count += 1;
     series.lastObservedMs = this.#dependencies.clock.nowMs();

@@ -38,7 +38,7 @@ describe("messages for API server errors", () => {
       body: '{"kind":"Status","reason":"Unauthorized","message":"Unauthorized"}',
       want:
         "Cannot read services: 401 Unauthorized (Unauthorized); the API server does not accept the " +
-        "credentials: check the user of the kubeconfig, or the token",
+        "credentials: check the kubeconfig's user or the token",
     },
     {
       name: "403 in the core group",

@@ -43,7 +43,7 @@ describe("the message for an invalid kubeconfig", () => {
       content: undefined,
       want:
         "Cannot read kubeconfig FILE: ENOENT: no such file or directory; " +
-        "check --kubeconfig, or clientConnection.kubeconfig of the configuration",
+        "check --kubeconfig, or clientConnection.kubeconfig in the configuration",
     },
     {
       name: "broken YAML",
@@ -98,7 +98,7 @@ describe("the message for an invalid kubeconfig", () => {
         clusters: [{ name: "c", cluster: { server: [secret] } }],
       }),
       want:
-        "Cannot use kubeconfig FILE: a field has the wrong type, which must be text, a list or an object: " +
+        "Cannot use kubeconfig FILE: wrong field type; must be text, a list or an object: " +
         "elt.cluster.server.replace is not a function",
     },
     {
@@ -190,7 +190,7 @@ describe("the message for an invalid kubeconfig", () => {
       }),
       want:
         "Cannot get credentials for https://127.0.0.1:1: cannot start the credential plugin /none/plugin: ENOENT; " +
-        "install it, or configure another one in the kubeconfig",
+        "install it, or configure a different one in the kubeconfig",
     },
   ];
   for (const { name, content, want } of cases) {

@@ -557,7 +557,7 @@ describe("an API server that does not know the field selector", () => {
       assert.deepEqual(stage.told.take(), []);
       assert.equal(stage.query["resourceVersion"], "12");
       assert.deepEqual(stage.lines, [
-        "info The API server does not know a selector, filtering here",
+        "info API server does not support a selector, filtering locally",
       ]);
     });
   }

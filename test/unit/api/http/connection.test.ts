@@ -135,7 +135,7 @@ describe("a connection over TLS", () => {
     const way = await Way.make(test);
     const url = server.url.replace("http:", "https:");
     await assert.rejects(listNodes(await way.open({ server: url })), {
-      message: `Cannot reach API server ${url}: EPROTO (wrong version number); the server does not speak TLS; check whether http:// is intended`,
+      message: `Cannot reach API server ${url}: EPROTO (wrong version number); the server does not speak TLS; if it uses plain HTTP, change the URL to http://`,
     });
   });
 
@@ -370,7 +370,7 @@ describe("an API server that cannot be reached", () => {
     await assert.rejects(listNodes(connection), {
       message:
         `Cannot reach API server https://127.0.0.1:${port}: connect ECONNREFUSED 127.0.0.1:${port}; ` +
-        "nothing is listening there; check that the API server is running and the address is correct",
+        "nothing is listening there; check that the API server is running and that the address is correct",
       reason: "ECONNREFUSED",
       status: 0,
     });

@@ -67,10 +67,10 @@ describe("a folder of manifests", () => {
       log.lines.map(({ level, event, keys }) => [level, event, ...Object.values(keys)]),
       [
         ["info", "Ignoring subdirectory of the manifest directory", "more.yaml"],
-        ["info", "Ignoring objects of this kind in manifests", "Deployment", "a.yaml:1"],
+        ["info", "Ignoring manifest objects of an unsupported kind", "Deployment", "a.yaml:1"],
         [
           "info",
-          "Ignoring objects of this kind in manifests",
+          "Ignoring manifest objects of an unsupported kind",
           "Service (serving.knative.dev/v1)",
           "b.yaml:3",
         ],
@@ -136,7 +136,7 @@ describe("a folder of manifests", () => {
     assert.deepEqual(told.take(), []);
     assert.match(
       source.problem()?.message ?? "",
-      /^Cannot read manifest directory \S+: ENOENT.*; its last objects stay, restore it$/,
+      /^Cannot read manifest directory \S+: ENOENT.*; its last objects are kept; restore the directory$/,
     );
     await mkdir(folder.path);
     await folder.write("a.yaml", yaml(service({ name: "b" })));
