@@ -8,7 +8,7 @@ import { writerWords } from "./writer-words.ts";
 export interface Plan extends Envelope<"Plan">, PlannedChanges {
   /** The writer of rules and sets. Undefined in userspace mode. */
   readonly iptablesBackend?: "legacy" | "nft" | "nftables";
-  /** Userspace mode: listeners to open, and names of SCTP service ports, which that mode does not serve. */
+  /** Userspace mode: listeners to open, and names of SCTP service ports, which userspace mode does not serve. */
   readonly listeners?: readonly PlannedListener[];
   readonly sctpPorts?: readonly string[];
   /**
