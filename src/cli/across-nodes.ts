@@ -128,7 +128,7 @@ function comparisonOf(all: readonly NodeAnswer[]): Comparison {
   return { ...listOf("Comparison", items), nodeCount: nodes.size };
 }
 
-const otherVersion = "the answer is of another version of kube-ipvs (-o json shows it)";
+const otherVersion = "the answer is from a different version of kube-ipvs (-o json shows it)";
 
 interface NodeRow<Row> {
   readonly node: string;

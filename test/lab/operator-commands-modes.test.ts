@@ -136,7 +136,7 @@ describe("the operator's commands in other modes", () => {
     it("report that nothing is draining, and why", () => {
       const { code, err } = kubeIpvs("drains");
       assert.equal(code, 1);
-      assert.match(err, /^kube-ipvs drains: [^\n]*: iptables mode drains nothing: [^{\n]*\n$/);
+      assert.match(err, /^kube-ipvs drains: [^\n]*: iptables mode has no drains: [^{\n]*\n$/);
     });
 
     it("explain which endpoint session affinity selects for a client", async () => {
@@ -272,7 +272,7 @@ describe("the operator's commands in other modes", () => {
     it("explain which socket receives a packet, and to which endpoint it connects", async (test) => {
       const gone = kubeIpvs("explain", `${clusterIp}:80`, ...given);
       assert.equal(gone.code, 1);
-      assert.match(gone.err, /in userspace mode, its own sockets serve Services/);
+      assert.match(gone.err, /in userspace mode, Services are served by the daemon's own sockets/);
       await node.start(flags);
       const { code, out, err } = kubeIpvs("explain", "--from", "node", "--to", `${clusterIp}:80`);
       test.diagnostic(out);

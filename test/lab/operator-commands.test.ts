@@ -353,10 +353,7 @@ describe("the operator's commands", () => {
       "10.244.1.30 not-ready",
     ]);
     const { code, out } = kubeIpvs("status");
-    assert.match(
-      out,
-      /^Degraded: Real servers of TCP 10\.96\.0\.10:80 were changed by a third party/,
-    );
+    assert.match(out, /^Degraded: A third party changed real servers of TCP 10\.96\.0\.10:80/);
     assert.equal(code, 2);
     shell("ipvsadm -a -t 10.96.0.10:80 -r 10.244.1.20:8080 -m");
     assert.match(kubeIpvs("status").out, /^OK, /);
@@ -408,7 +405,7 @@ describe("the operator's commands", () => {
     assert.equal(status.conflicts[0]?.service, "default/api");
     assert.equal(
       judgedConflicts(),
-      `warn: default/api: TCP ${foreign} is a virtual server of other software on this node, so kube-ipvs keeps it and does not serve the Service there (foreign-virtual-server); remove it with ipvsadm -D, or give Service default/api another address or port`,
+      `warn: default/api: TCP ${foreign} is a virtual server of other software on this node, so kube-ipvs keeps it and does not serve the Service there (foreign-virtual-server); remove it with ipvsadm -D, or give Service default/api a different address or port`,
     );
   });
 

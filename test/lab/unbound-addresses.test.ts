@@ -282,7 +282,7 @@ describe("kubeIpvs.unboundAddresses", () => {
         }
         assertNotLogged(
           node.program.output,
-          "Address is never bound to kube-ipvs0: the node needs it",
+          "Address is never bound to kube-ipvs0 because the node needs it",
         );
       });
     });

@@ -15,4 +15,4 @@ export function rivalServices(endpoint: string): readonly ApiObject[] {
 }
 
 /** See `judgedConflicts`. */
-export const judgedRivals: string = `warn: default/later: TCP ${address}:80 is served for Service default/earlier, whose manifest sorts first (claimed-by-another-service); give Service default/later another address or port`;
+export const judgedRivals: string = `warn: default/later: TCP ${address}:80 is served for Service default/earlier, whose manifest sorts first (claimed-by-another-service); give Service default/later a different address or port`;

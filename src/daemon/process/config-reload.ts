@@ -36,8 +36,8 @@ export function followConfigFile(
   const reload = new ConfigReload(source, dependencies);
   const inode = inodeOf(path);
   const exit = (): void => {
-    // As in kube-proxy, a file that replaces this one is ignored, so that a ConfigMap edit does not restart all nodes
-    // at the same time.
+    // As in kube-proxy, a file that replaces this one is ignored, so a ConfigMap edit does not restart the program
+    // on all nodes at the same time.
     if (inodeOf(path) !== inode || !isValid(source, dependencies.log)) return;
     stop();
     dependencies.fail(new Error(`Configuration file ${path} was written, exiting to restart`));

@@ -44,7 +44,7 @@ export function holderRecordIn(state: StateFile): HolderRecord {
 }
 
 /**
- * For each key: name of the Service, and its creation time in seconds since the epoch. Undefined if nothing is
+ * For each key: the Service's name, and its creation time in seconds since the epoch. Undefined if nothing is
  * contested.
  */
 function holdersContent(

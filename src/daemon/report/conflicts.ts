@@ -103,7 +103,7 @@ export function conflictsOf(
         keys: { virtualServer, servicePortName },
         service,
         note: `${virtualServer} is a virtual server of other software on this node, so kube-ipvs keeps it and does not serve the Service there`,
-        remedy: `remove it with ipvsadm -D, or give Service ${service} another address or port`,
+        remedy: `remove it with ipvsadm -D, or give Service ${service} a different address or port`,
       };
     }),
     ...desired.claims.reserved().map(reservedConflict),
@@ -126,12 +126,12 @@ function reservedConflict({
     key: `reserved ${place} ${reason}`,
     reason,
     event: isServed
-      ? "Address is never bound to kube-ipvs0: the node needs it"
-      : "Address of a Service is not served: the node needs it",
+      ? "Address is never bound to kube-ipvs0 because the node needs it"
+      : "Service address is not served because the node needs it",
     keys: { address, ...(port === undefined ? {} : { port }), servicePortName },
     service,
     note: `${place} is not ${isServed ? "bound" : "served"} on this node: it is ${reservedWords[reason]}`,
-    remedy: `give Service ${service} another address`,
+    remedy: `give Service ${service} a different address`,
   };
 }
 
@@ -158,7 +158,7 @@ function claimConflict({ virtualServer, winner, loser, reason }: LostClaim): Con
     keys: { virtualServer, winner, loser, claim: reason },
     service,
     note: `${virtualServer} is served for Service ${serviceOf(winner)}, ${claimWords[reason]}`,
-    remedy: `give Service ${service} another address or port`,
+    remedy: `give Service ${service} a different address or port`,
   };
 }
 

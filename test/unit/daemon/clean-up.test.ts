@@ -161,7 +161,7 @@ describe("cleanUp", () => {
     const kernel = new FakeKernel();
     assert.deepEqual(await clean(kernel), {
       worked: true,
-      lines: ["Nothing of kube-ipvs was found"],
+      lines: ["Found nothing left by kube-ipvs"],
     });
     assert.deepEqual(kernel.operations.texts(), []);
   });
@@ -360,7 +360,7 @@ describe("cleanUp and the state file", () => {
     assert.deepEqual(readdirSync(folder), []);
     assert.deepEqual(await clean(new FakeKernel(), path), {
       worked: true,
-      lines: ["Nothing of kube-ipvs was found"],
+      lines: ["Found nothing left by kube-ipvs"],
     });
   });
 

@@ -80,7 +80,7 @@ describe("an address that a younger Service owns", () => {
         ({ service: name, note, remedy }) => `${name}: ${note}; ${remedy}`,
       ),
       [
-        `default/old: TCP ${address}:80 is served for Service default/young, which held it before; give Service default/old another address or port`,
+        `default/old: TCP ${address}:80 is served for Service default/young, which held it before; give Service default/old a different address or port`,
       ],
     );
     await node.stop();

@@ -107,7 +107,7 @@ describe("iptables mode", () => {
     );
   });
 
-  it("lists Services with their endpoints, and reports that it drains nothing", async () => {
+  it("lists Services with their endpoints, and reports that it has no drains", async () => {
     const notReady = { addresses: ["10.244.2.11"], conditions: { ready: false } };
     const ready = { addresses: ["10.244.1.10"] };
     source.apply({ ...slice("a", []), endpoints: [ready, notReady] } as NamedObject);
@@ -140,7 +140,7 @@ describe("iptables mode", () => {
     ]);
     const refusal = await answerTo("/v1/drains", parts);
     assert.ok(refusal.kind === "object" && refusal.status === 501);
-    assert.match(JSON.stringify(refusal.object), /iptables mode drains nothing/);
+    assert.match(JSON.stringify(refusal.object), /iptables mode has no drains/);
   });
 
   it("writes two chains for one new endpoint, and nothing without a change", async () => {

@@ -498,7 +498,7 @@ const cases: readonly Case[] = [
     check: "conflicts",
     verdict: "warn",
     node: { daemon: conflictsOf("default/b", "default/c") },
-    says: /; default\/c: .*give Service default\/b another address or port; give Service default\/c another/s,
+    says: /; default\/c: .*give Service default\/b a different address or port; give Service default\/c a different/s,
   },
   {
     check: "conflicts",
@@ -658,7 +658,7 @@ function conflictsOf(...services: readonly string[]): Node["daemon"] {
     service,
     reason: "claimed-by-another-service",
     message: "TCP 203.0.113.5:80 is served for Service default/a, which is older",
-    remedy: `give Service ${service} another address or port`,
+    remedy: `give Service ${service} a different address or port`,
     sinceSeconds: 1,
   }));
   return known({ conflicts, counts: { conflicts: conflicts.length } });

@@ -213,7 +213,7 @@ describe("HttpListener with a port in use", () => {
     const address = { address: "192.0.2.77" as IpAddress, port: 0 };
     const { listener, log } = listenerWith({ address });
     await listener.start();
-    assert.equal(log.lines[0]?.keys["err"], "EADDRNOTAVAIL (this node has no such address)");
+    assert.equal(log.lines[0]?.keys["err"], "EADDRNOTAVAIL (this node does not have this address)");
   });
 });
 

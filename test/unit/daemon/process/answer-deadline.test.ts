@@ -54,7 +54,7 @@ describe("a command that queries an API server once gives up", () => {
 
   it("if the account has no permission", async () => {
     const message = await said(cluster, answered("403"));
-    assert.match(message ?? "", /answered 403 for 20 s; check the rights of the account/);
+    assert.match(message ?? "", /answered 403 for 20 s; check the account's permissions/);
     assert.match(
       (await said(cluster, answered("401"))) ?? "",
       /401 for 20 s; check the credentials/,

@@ -139,7 +139,7 @@ describe("start times of drains in the state file", () => {
   const good = { version: 1, bootId: "boot-1", beganMs: { [drainKey(first)]: 49_000 } };
 
   for (const { name, content, reason } of [
-    { name: "from another boot", content: { ...good, bootId: "boot-0" }, reason: /another boot/ },
+    { name: "from another boot", content: { ...good, bootId: "boot-0" }, reason: /earlier boot/ },
     { name: "of a different version", content: { ...good, version: 2 }, reason: /version/ },
     { name: "that is null", content: null, reason: /version/ },
   ]) {
@@ -153,7 +153,7 @@ describe("start times of drains in the state file", () => {
 
   it("leave a file unchanged if the boot is unknown", () => {
     write(JSON.stringify({ ...good, bootId: "" }));
-    assert.match(open(50_000, { bootId: "" }).whyUnknown ?? "", /another boot/);
+    assert.match(open(50_000, { bootId: "" }).whyUnknown ?? "", /earlier boot/);
   });
 
   it("are ignored individually if they are invalid", () => {

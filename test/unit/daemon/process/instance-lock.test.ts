@@ -169,7 +169,7 @@ describe("the instance lock", () => {
     await assert.rejects(lockForCleanup(name), {
       name: "InstanceRunningError",
       message:
-        /^Cannot clean up what .*: process \d+ \(.*; stop it first, or give --kube-ipvs-force-cleanup$/,
+        /^Cannot clean up state .*: process \d+ \(.*; stop it first, or give --kube-ipvs-force-cleanup$/,
     });
     await lock.release();
     await (await lockForCleanup(name)).release();

@@ -101,7 +101,7 @@ describe("Events about conflicts", () => {
         reason: "AddressClaimed",
         action: "ServeAddress",
         subject: { kind: "Service", namespace: "default", name: "b" },
-        note: "node node-1: TCP 203.0.113.5:80 is served for Service default/a, which is as old and has a name that sorts first; give Service default/b another address or port",
+        note: "node node-1: TCP 203.0.113.5:80 is served for Service default/a, which is as old and has a name that sorts first; give Service default/b a different address or port",
         isSeenByAllNodes: true,
       },
     ]);
@@ -130,8 +130,8 @@ describe("Events about conflicts", () => {
     report(["TCP 10.96.0.10:80"]);
     const told = events.map(({ reason, subject, note }) => `${reason} ${subject.name}: ${note}`);
     assert.deepEqual(told, [
-      "ForeignVirtualServer a: node node-1: TCP 10.96.0.10:80 is a virtual server of other software on this node, so kube-ipvs keeps it and does not serve the Service there; remove it with ipvsadm -D, or give Service default/a another address or port",
-      "ReservedAddress a: node node-1: 203.0.113.5 is not bound on this node: it is an address of the node; give Service default/a another address",
+      "ForeignVirtualServer a: node node-1: TCP 10.96.0.10:80 is a virtual server of other software on this node, so kube-ipvs keeps it and does not serve the Service there; remove it with ipvsadm -D, or give Service default/a a different address or port",
+      "ReservedAddress a: node node-1: 203.0.113.5 is not bound on this node: it is an address of the node; give Service default/a a different address",
     ]);
     assert.deepEqual(
       events.map((event) => event.isSeenByAllNodes),
@@ -171,7 +171,7 @@ describe("conflicts", () => {
     assert.deepEqual(report(), [[{ ...told, reason }], { [reason]: 1 }]);
     assert.equal(
       events.at(-1)?.note,
-      `node node-1: ${virtualServer} is served for Service default/a, which held it before; give Service default/b another address or port`,
+      `node node-1: ${virtualServer} is served for Service default/a, which held it before; give Service default/b a different address or port`,
     );
     lostHealthPorts = [];
     assert.deepEqual(report(), [[], {}]);
