@@ -36,7 +36,7 @@ export interface WantedFrontend {
   readonly key: string;
   /** The packets that a virtual server with a firewall mark serves. */
   readonly range?: ServedRange;
-  /** True if it is left to other software of the node, see `kubeIpvs.unboundAddresses`. */
+  /** Whether the address is left to other software on the node (`kubeIpvs.unboundAddresses`). */
   readonly isHeld?: true;
   /** The planned real servers. */
   readonly realServers: readonly RealServerId[];
