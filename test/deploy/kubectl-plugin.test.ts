@@ -223,7 +223,7 @@ describe("kubectl kube-ipvs --all-nodes", () => {
       [
         "NODE SERVICE FRONTEND SINCE CAUSE DIFFERENCE",
         "node-7 - - - - no answer within 2 s",
-        "node-8 - - - - Cannot ask kube-ipvs",
+        "node-8 - - - - Cannot query kube-ipvs",
         "node-10 - - - - pod pod-10 is Pending",
         "node-3 shop/web TCP 10.96.0.2:80 - - lacks scheduler rr; has scheduler wlc",
       ],

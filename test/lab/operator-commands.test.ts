@@ -363,7 +363,7 @@ describe("the operator's commands", () => {
     shell(`ipvsadm -A -t ${foreign} -s wlc; ipvsadm -a -t ${foreign} -r 172.30.0.9:80 -m`);
     node.apply(...webOf(one, two, notReady), ...broken);
     await node.program.prints(/Kernel rejected a change/);
-    await node.program.prints(/Foreign virtual server keeps an address of a Service/);
+    await node.program.prints(/Foreign virtual server occupies a Service address/);
     assert.deepEqual(endpointsOf("bad"), ["10.244.1.20 -", `${broadcast} EINVAL`]);
     const [api] = servicesOf("api");
     assert.equal(api?.reason, "foreign-virtual-server");
@@ -484,7 +484,7 @@ describe("the operator's commands", () => {
       );
       const services = kubeIpvs("services");
       assert.equal(services.code, 1);
-      assert.match(services.err, /^kube-ipvs services: Cannot ask .*: no answer within 5 s$/m);
+      assert.match(services.err, /^kube-ipvs services: Cannot query .*: no answer within 5 s$/m);
     } finally {
       process.kill(pid, "SIGCONT");
     }

@@ -14,22 +14,22 @@ export interface AvailableSchedulersDependencies {
   readonly isAllowed: (name: string) => boolean;
 }
 
-/** How long to wait before asking the kernel again for a missing scheduler. Someone may have loaded the module in the meantime. */
+/** How long to wait before asking the kernel again for a missing scheduler, whose module may have been loaded since. */
 const recheckMs = 300_000;
 
 /**
- * Asks the kernel for the schedulers that Services name in annotations. The kernel answers by loading the module
+ * Asks the kernel for the schedulers that Services name in annotations. The kernel responds by loading the module
  * `ip_vs_NAME`, so only names that the administrator allows reach it: `ftp` would load ip_vs_ftp on every node.
  */
 export class AvailableSchedulers {
   readonly #dependencies: AvailableSchedulersDependencies;
-  /** Scheduler names, each with the number of Services that ask for it. */
+  /** Scheduler names, each with the number of Services that request it. */
   readonly #requests = new Map<string, number>();
-  /** Schedulers that the kernel has. The kernel is not asked about them again. */
+  /** Schedulers that the kernel has, about which it is not asked again. */
   readonly #present = new Set<string>();
   /**
    * For each missing scheduler: monotonic time of the last request to the kernel. An entry is kept even if no Service
-   * names the scheduler any longer.
+   * names the scheduler anymore.
    */
   readonly #askedMs = new Map<string, number>();
   #missing: ReadonlySet<string> = new Set();
@@ -54,8 +54,8 @@ export class AvailableSchedulers {
   }
 
   /**
-   * Returns the allowed schedulers that Services ask for and the kernel lacks. Returns the same object while the set
-   * is unchanged.
+   * Returns the allowed schedulers that Services request and the kernel lacks. Returns the same object while the set is
+   * unchanged.
    */
   async refresh(): Promise<ReadonlySet<string>> {
     const nowMs = this.#dependencies.clock.monotonicMs();
@@ -74,7 +74,7 @@ export class AvailableSchedulers {
     return askedMs === undefined ? undefined : askedMs + recheckMs;
   }
 
-  /** If the request fails for any reason, the scheduler is treated as missing: the default scheduler works. */
+  /** If the request fails for any reason, the scheduler is treated as missing; the default scheduler still works. */
   async #isThere(name: string, nowMs: number): Promise<boolean> {
     const { ipvs, families } = this.#dependencies;
     try {

@@ -18,9 +18,9 @@ export interface BackendWatchContext {
 
 /**
  * Checks periodically whether the node's other programs use the same iptables backend as kube-ipvs. kubelet or a
- * network plugin may have started later. If they use the other backend, the program exits, so that it restarts with
- * that one. At startup, kube-ipvs writes all rules in the backend that it detects, and then removes its rules from
- * the other.
+ * network plugin may have started later. If they use the other backend, the program exits so that it restarts with that
+ * one. At startup, kube-ipvs writes all rules in the backend that it detects, and then removes its rules from the
+ * other.
  */
 export class BackendWatch {
   readonly #iptables: WatchedIptables;
@@ -31,8 +31,8 @@ export class BackendWatch {
   #isStopped = false;
 
   /**
-   * `verificationPeriodMs` is the shortest interval between checks. `iptables.choice` is the backend that was
-   * detected at startup.
+   * `verificationPeriodMs` is the shortest interval between checks. `iptables.choice` is the backend detected at
+   * startup.
    */
   constructor(
     iptables: WatchedIptables,
@@ -81,9 +81,9 @@ export class BackendWatch {
     }
     const isBoth = warning !== undefined;
     if (isBoth && !this.#hasReportedBoth) {
-      this.#log.warn("Two iptables backends are in use", {
+      this.#log.warn("Both iptables backends are in use", {
         reason: warning,
-        advice: `Configure all programs on the node to use ${inUse}; iptables-legacy-save and iptables-nft-save show the rules of each backend`,
+        advice: `Configure all programs on the node to use ${inUse}; iptables-legacy-save and iptables-nft-save show each backend's rules`,
       });
     }
     this.#hasReportedBoth = isBoth;

@@ -1,4 +1,4 @@
-/** Sets the IPVS estimator as configured, and warns if it has too many servers to process. */
+/** Configures the IPVS estimator, and warns if it has too many servers to process. */
 import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/log.ts";
 import { type NextRun, Periodic } from "../../base/periodic.ts";
@@ -29,7 +29,7 @@ export function setEstimator(
 }
 
 /**
- * From this number of servers on, the estimator's work is noticeable on nodes with many processors:
+ * With this many servers or more, the estimator's work is noticeable on nodes with many processors:
  * docs/reports/scale.md.
  */
 const manyServers = 10_000;
@@ -77,6 +77,6 @@ function warn({ log, sysctl }: EstimatorWatchParts, servers: number): void {
     ? "dedicate CPUs to its threads (kubeIpvs.estimatorCpus) or switch it off (kubeIpvs.runEstimation: off)"
     : canStop
       ? "switch it off (kubeIpvs.runEstimation: off); traffic figures are lost"
-      : "Linux 5.16 or newer can switch it off";
+      : "Linux 5.16 or later can switch it off";
   log.warn("IPVS estimator updates many counters every 2 s", { servers, advice });
 }

@@ -1,4 +1,4 @@
-/** Checks whether configuration, node and kernel agree about IP families. Pure. */
+/** Checks whether the configuration, node and kernel agree on IP families. Pure. */
 import type { NodeRecord } from "../../api/objects.ts";
 import { type Cidr, familyOf, type IpAddress, type IpFamily, isWildcard } from "../../base/ip.ts";
 import type { Config } from "../../config/config.ts";
@@ -11,12 +11,12 @@ export interface FamilyFinding {
 
 export interface FamilyFacts {
   readonly config: Config;
-  /** Families that iptables and the kernel support on this node. */
+  /** IP families that iptables and the kernel support on this node. */
   readonly families: readonly IpFamily[];
   readonly node: NodeRecord | undefined;
 }
 
-/** The family of bindAddress unless that is a wildcard, else of the Node object's first address, else IPv4. */
+/** The family of bindAddress or, if that is a wildcard, of the Node object's first address; otherwise IPv4. */
 export function primaryFamily({ config, node }: Pick<FamilyFacts, "config" | "node">): IpFamily {
   const { bindAddress } = config;
   if (!isWildcard(bindAddress)) return familyOf(bindAddress);
@@ -24,7 +24,7 @@ export function primaryFamily({ config, node }: Pick<FamilyFacts, "config" | "no
   return first === undefined ? "IPv4" : familyOf(first);
 }
 
-/** Lists mismatches of IP families, as kube-proxy does at startup. */
+/** Lists IP family mismatches, as kube-proxy does at startup. */
 export function checkFamilies(facts: FamilyFacts): readonly FamilyFinding[] {
   const { config, families, node } = facts;
   const primary = primaryFamily(facts);

@@ -17,9 +17,9 @@ import type { OtherNodes } from "./other-nodes.ts";
 export interface KnownNodeParts {
   readonly kernel: NetworkReader;
   readonly live: LiveConfig;
-  /** Families that iptables and the kernel support on this node. */
+  /** IP families that iptables and the kernel support on this node. */
   readonly families: readonly IpFamily[];
-  /** Addresses and ports of the API servers that are currently known. */
+  /** The currently known addresses and ports of the API servers. */
   readonly apiServers: () => readonly ServerEndpoint[];
   /** Undefined if other Nodes are not read. */
   readonly otherNodes?: Pick<OtherNodes, "reserved" | "podNetworks">;
@@ -70,15 +70,15 @@ export class KnownNode {
     this.#isStale = true;
   }
 
-  /** Makes the next {@link refresh} read everything again, because something may have changed. */
+  /** Makes the next {@link refresh} reread everything because something may have changed. */
   noteStale(): void {
     this.#isStale = true;
   }
 
   /**
-   * Reads the node again if it may have changed. Returns the same object while no option has changed. The addresses
-   * of other Nodes are read last. The caller must plan synchronously after this returns: a Service that arrives later
-   * may name a Node's address that is not reserved yet. Rejects with the kernel's error.
+   * Rereads the node if it may have changed. Returns the same object while no option has changed. Other Nodes'
+   * addresses are read last. The caller must plan synchronously after this returns: a Service that arrives later may
+   * name a Node address that is not reserved yet. Rejects with the kernel's error.
    */
   async refresh(): Promise<PlanOptions> {
     if (!this.#isStale && this.#options !== undefined) return this.#options;

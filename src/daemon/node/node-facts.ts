@@ -20,7 +20,7 @@ import type { NodeNetwork } from "./node-network.ts";
 
 export interface NodeFacts {
   readonly config: Config;
-  /** Families that iptables and the kernel support on this node. */
+  /** IP families that iptables and the kernel support on this node. */
   readonly families: readonly IpFamily[];
   /** Undefined until the API server has reported the Node object, or if there is no API server. */
   readonly node: NodeRecord | undefined;
@@ -100,8 +100,8 @@ function nodePortAddresses(
 }
 
 /**
- * Networks of this family to which node ports are restricted. Empty means no restriction, also if all configured
- * networks are of the other family, as in kube-proxy.
+ * Networks of this family to which node ports are restricted. Empty means no restriction. As in kube-proxy, there is
+ * also none if all configured networks are in the other family.
  */
 export function nodePortNetworks(
   family: IpFamily,
@@ -139,7 +139,7 @@ function firstNetwork(family: IpFamily, cidrs: readonly Cidr[]): LocalDetector |
   return cidr === undefined ? undefined : { kind: "source", cidr: cidrText(cidr) };
 }
 
-/** Compares options by their JSON text, which is cheap because they are small, plain data. */
+/** Compares options by their JSON text, which is cheap because they are small and plain. */
 export function sameOptions(left: PlanOptions, right: PlanOptions): boolean {
   return optionsText(left) === optionsText(right);
 }

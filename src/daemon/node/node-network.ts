@@ -16,7 +16,7 @@ export interface NodeNetwork {
   /** Addresses on all other links. */
   readonly ofNode: ReadonlySet<IpAddress>;
   /**
-   * Addresses of other hosts. They must never be bound to kube-ipvs0, because the node would then talk to itself
+   * Addresses of other hosts. They must never be bound to kube-ipvs0 because the node would then talk to itself
    * instead.
    */
   readonly reserved: ReadonlyMap<IpAddress, ReservedReason>;
@@ -43,7 +43,7 @@ export const emptyNetwork: NodeNetwork = {
 /** The Service through which pods reach the API servers. */
 export const apiServerService = "default/kubernetes";
 
-/** Reads the link, addresses, gateways and sysctls of the node. */
+/** Reads the node's link, addresses, gateways and sysctls. */
 export interface NetworkReader {
   readonly link: Pick<DummyLink, "name" | "find" | "listAddresses" | "listGateways">;
   readonly sysctl: Pick<Sysctl, "read">;
@@ -59,7 +59,7 @@ export interface KnownOthers {
 }
 
 /**
- * Reads links, addresses and routes. Calls `others` last, because Services may arrive during the reads. `previous` is
+ * Reads links, addresses and routes. Calls `others` last because Services may arrive during the reads. `previous` is
  * the result of the last read. Rejects with the kernel's error.
  */
 export async function readNodeNetwork(
@@ -90,9 +90,9 @@ export async function readNodeNetwork(
 }
 
 /**
- * Returns the listed gateways and the previous ones to keep. When a link is down briefly, its routes disappear. If a
- * former gateway were then bound to kube-ipvs0, it would be unreachable after the routes return. Therefore a gateway
- * is forgotten only when a new gateway of its family appears. Pure.
+ * Returns the listed gateways and the previous ones to keep. When a link goes down briefly, its routes disappear. If a
+ * former gateway were then bound to kube-ipvs0, it would be unreachable after the routes return. Therefore a gateway is
+ * forgotten only when a new gateway in its family appears. Pure.
  */
 export function keptGateways(
   listed: readonly IpAddress[],
@@ -110,7 +110,7 @@ function isIpv6Disabled({ sysctl, link }: NetworkReader): boolean {
   return (read(link.name) ?? read("default")) === "1";
 }
 
-/** The key of a server, for example `10.0.0.1 6443`. */
+/** A server's key, such as `10.0.0.1 6443`. */
 function serverKey({ address, port }: ServerEndpoint): string {
   return `${address} ${port}`;
 }
@@ -119,9 +119,9 @@ function serverKey({ address, port }: ServerEndpoint): string {
 const maxServers = 256;
 
 /**
- * Returns all servers that `read` has ever reported. A server remains reserved even after a name resolves
- * differently. Otherwise a Service could take over the address of the API server that kube-ipvs is connected to, and
- * kube-ipvs would never learn that this Service was deleted.
+ * Returns all servers that `read` has ever reported. A server remains reserved even after a name resolves differently.
+ * Otherwise a Service could take over the address of the API server to which kube-ipvs is connected, and kube-ipvs
+ * would never learn that this Service was deleted.
  */
 export function rememberServers(
   read: () => readonly ServerEndpoint[],
@@ -135,7 +135,7 @@ export function rememberServers(
   };
 }
 
-/** Whether both networks are equal for planning. */
+/** Whether both networks are equivalent for planning. */
 export function sameNetwork(one: NodeNetwork, other: NodeNetwork): boolean {
   return networkText(one) === networkText(other);
 }

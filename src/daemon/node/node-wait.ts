@@ -20,13 +20,14 @@ export interface NodeWaitParts {
    * out.
    */
   readonly onReady: () => void;
-  /** Ends the program with an error, because it cannot work or must restart. */
+  /** Ends the program with an error because it cannot work or must restart. */
   readonly fail: (error: Error) => void;
 }
 
 /**
- * Waits for the Node object and its required fields: addresses if nodePortAddresses is `primary`, and pod CIDRs in mode NodeCIDR. A change
- * of any other field only causes a new plan. Does not wait if objects do not come from a cluster. Logs later changes of the node.
+ * Waits for the Node object and its required fields: addresses if nodePortAddresses is `primary`, and pod CIDRs in mode
+ * NodeCIDR. A change to any other field only causes a new plan. Does not wait if objects do not come from a cluster.
+ * Logs later changes to the node.
  */
 export class NodeWait {
   readonly #parts: NodeWaitParts;
@@ -58,7 +59,7 @@ export class NodeWait {
     this.#check();
   }
 
-  /** If the pod CIDRs change in mode NodeCIDR, the program exits, as kube-proxy does: rules depend on them. */
+  /** If the pod CIDRs change in mode NodeCIDR, the program exits, as kube-proxy does, because rules depend on them. */
   noteRecord(record: NodeRecord | undefined): void {
     const before = podCidrTexts(this.#record);
     if (this.#isReady) this.#report(record);
@@ -141,7 +142,7 @@ export class NodeWait {
     fail(
       new StartError(
         `Cannot start with detectLocalMode NodeCIDR: timed out waiting for node ${live.current.nodeName}: ${why}; ` +
-          "let the controller manager allocate pod CIDRs (--allocate-node-cidrs), or set another detectLocalMode",
+          "let the controller manager allocate pod CIDRs (--allocate-node-cidrs), or set a different detectLocalMode",
       ),
     );
   }

@@ -15,7 +15,7 @@ export function openNodeKernel(
   });
 }
 
-/** The clean-up removes the rules of both writers, regardless of which one is configured. */
+/** Clean-up removes both writers' rules, whichever one is configured. */
 export function openKernelForCleanUp(config: Config, context: KernelContext): Promise<OpenKernel> {
   return openNodeKernel({ ...config, rules: "auto" }, context);
 }

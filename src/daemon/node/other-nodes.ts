@@ -15,7 +15,7 @@ export interface OtherNodesParts {
   readonly source: Pick<ObjectSource, "listNodes">;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Name of this node, which is skipped because its addresses are known from its links. */
+  /** This node's name. It is skipped because its addresses are known from its links. */
   readonly nodeName: string;
   /** Shortest pause between two reads. If 0, Nodes are never read and no address is reserved. */
   readonly periodMs: number;
@@ -32,22 +32,21 @@ export interface OtherNodesParts {
 }
 
 /**
- * Pause after a read, for each Node in the cluster. A Node object is about 10 KB, so each kube-ipvs reads at most 10
- * KB/s from the API servers.
+ * Pause after a read, per Node in the cluster. A Node object is about 10 KB, so each kube-ipvs reads at most 10 KB/s
+ * from the API servers.
  */
 const pausePerNodeMs = 1_000;
 /** How long the first sync waits for the first read. */
 const longestWaitMs = 5_000;
 /**
- * When a Service names a new address, Nodes are read within this time, or within {@link claimPausePerNodeMs} per Node
- * if that is longer. The delay is random, because all nodes receive the Service at the same time. New claims cannot
+ * When a Service names a new address, Nodes are read within this time or {@link claimPausePerNodeMs} per Node,
+ * whichever is longer. The delay is random because all nodes receive the Service at the same time. New claims cannot
  * cause reads more often than this.
  */
 const readingWithinMs = 1_000;
 const claimPausePerNodeMs = 100;
 /**
- * Maximum number of addresses to remember for each Node, including its former ones. A Node has one or two of each
- * family.
+ * Maximum number of addresses to remember for each Node, including former ones. A Node has one or two in each family.
  */
 const maxAddressesPerNode = 16;
 
@@ -94,12 +93,12 @@ export class OtherNodes {
     this.#backOff = new BackOff(parts.clock, parts.random);
   }
 
-  /** Planning may begin: other Nodes are known, no Service needs them, or they could not be read in time. */
+  /** Whether planning may begin: other Nodes are known, no Service needs them, or they could not be read in time. */
   get isReady(): boolean {
     return this.#isReady;
   }
 
-  /** Addresses of other Nodes that a Service names. The same object while they are unchanged. */
+  /** Other Nodes' addresses that Services name. The same object while they are unchanged. */
   get reserved(): ReadonlySet<IpAddress> {
     return this.#reserved;
   }
@@ -109,17 +108,17 @@ export class OtherNodes {
     return this.#podNetworks;
   }
 
-  /** External IPs that may belong to another Node or a pod. They are pending until the next list of Nodes arrives. */
+  /** External IPs that may belong to another Node or a pod. They are pending until the next Node list arrives. */
   get unchecked(): ReadonlySet<IpAddress> {
     return this.#unchecked;
   }
 
-  /** The last attempt to list Nodes failed. */
+  /** Whether the last attempt to list Nodes failed. */
   get hasFailed(): boolean {
     return this.#hasFailed;
   }
 
-  /** The weights of those Nodes that have one. The same object while they are unchanged. */
+  /** The weights of Nodes that have one. The same object while they are unchanged. */
   get weights(): ReadonlyMap<string, number> {
     return this.#weights;
   }
@@ -144,7 +143,7 @@ export class OtherNodes {
     this.noteNeeds();
   }
 
-  /** Marks new addresses as pending until the next list of Nodes arrives, unless they are known Node addresses. */
+  /** Marks new addresses as pending until the next Node list arrives, unless they are known Node addresses. */
   #check(addresses: readonly IpAddress[]): void {
     if (!this.#canRead) return;
     const unknown = addresses.filter((address) => !this.#owners.has(address));
@@ -193,7 +192,7 @@ export class OtherNodes {
       if (name === this.#parts.nodeName) continue;
       for (const address of addresses.slice(0, maxAddressesPerNode)) owners.set(address, name);
     }
-    // Keep the addresses that an existing Node no longer lists.
+    // Keep addresses that an existing Node no longer lists.
     const counts = new Map<string, number>();
     for (const [address, name] of this.#owners) {
       const count = (counts.get(name) ?? 0) + 1;
@@ -273,7 +272,7 @@ export class OtherNodes {
     } catch (error) {
       if (signal.aborted) return undefined;
       // Addresses from earlier lists remain reserved.
-      const effect = "New external IPs are not served, since they may be addresses of Nodes";
+      const effect = "New external IPs are not served because they may be Node addresses";
       const advice = "Grant list on nodes, or set kubeIpvs.nodeAddressPeriod: 0s";
       const keys = { err: errorText(error), effect, advice };
       if (!this.#hasFailed) {

@@ -12,7 +12,7 @@ import { type ListeningSocket, listListeningSockets } from "../../kernel/listeni
 export type OtherProxy =
   | { readonly kind: "process"; readonly pid: number; readonly command: string }
   /**
-   * A server that answers like kube-proxy on its port, without a visible process: it runs in another PID namespace,
+   * A server that answers like kube-proxy on its port, without a visible process: it runs in a different PID namespace
    * or inside k3s.
    */
   | { readonly kind: "port"; readonly url: string; readonly mode: string };
@@ -31,7 +31,7 @@ export class OtherProxyError extends Error {
   }
 }
 
-/** For example `kube-proxy is running: process 812 (/usr/local/bin/kube-proxy …)`. */
+/** For example: `kube-proxy is running: process 812 (/usr/local/bin/kube-proxy …)`. */
 export function proxyText(proxy: OtherProxy): string {
   const who =
     proxy.kind === "process"
@@ -59,8 +59,8 @@ const thisNode: ProxySearch = {
 };
 
 /**
- * Looks for a kube-proxy in our network namespace. Call this before our own metrics port is open, because it answers
- * the same request.
+ * Looks for a kube-proxy in our network namespace. Call this before opening our own metrics port, which answers the
+ * same request.
  */
 export async function findOtherProxy(
   search: ProxySearch = thisNode,
@@ -69,7 +69,7 @@ export async function findOtherProxy(
 }
 
 /**
- * Like {@link findOtherProxy}, but also asks at the configured metrics address, because kube-proxy may use the same
+ * Like {@link findOtherProxy}, but also asks at the configured metrics address because kube-proxy may use the same
  * configuration.
  */
 export async function findOtherProxyAt(metrics: ListenAddress): Promise<OtherProxy | undefined> {
@@ -82,7 +82,7 @@ export async function findOtherProxyAt(metrics: ListenAddress): Promise<OtherPro
   return (await findOtherProxy()) ?? (await findOtherProxy({ ...thisNode, modeUrl }));
 }
 
-/** kube-proxy is considered stopped after this number of consecutive checks without it, because it disappears briefly during a restart. */
+/** After this many consecutive checks without kube-proxy, which disappears briefly during a restart, it has stopped. */
 const checksUntilGone = 5;
 const checkPeriodMs = 1_000;
 
@@ -104,8 +104,8 @@ export async function otherProxyGone(
 }
 
 /**
- * Whether a root process listens on the port. kube-proxy runs as root; another user who imitates its answer must not
- * keep us from starting.
+ * Whether a root process is listening on the port. kube-proxy runs as root; a different user who imitates its answer
+ * must not keep us from starting.
  */
 function isRootListening({ modeUrl, listening }: ProxySearch): boolean {
   const { hostname, port } = new URL(modeUrl);
@@ -135,7 +135,7 @@ function findProcess({ procPath, ownPid }: ProxySearch): OtherProxy | undefined 
 }
 
 /**
- * The command line of the process if it is kube-proxy. Our own process may have the same name, but its executable is
+ * The process's command line if it is kube-proxy. Our own process may have the same name, but its executable is
  * Node.js.
  */
 function kubeProxyCommand(path: string): string | undefined {

@@ -1,4 +1,4 @@
-/** Limits and timeouts of connection tracking, set at startup as in kube-proxy. */
+/** Connection-tracking limits and timeouts, which are set at startup as in kube-proxy. */
 import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { attempt } from "../../base/attempt.ts";
@@ -13,7 +13,7 @@ const module = "nf_conntrack";
 const maxPath = "net/netfilter/nf_conntrack_max";
 const bucketsParameter = "hashsize";
 
-/** Sets only the values that differ. Throws KernelFileError. */
+/** Sets only values that differ. Throws KernelFileError. */
 export async function prepareConntrack(
   kernel: Pick<Kernel, "sysctl" | "modules">,
   { conntrack }: Pick<Config, "conntrack">,

@@ -1,4 +1,4 @@
-/** Kernel prerequisites of the first sync in IPVS mode: programs, modules, scheduler, sysctls, timeouts. */
+/** Kernel prerequisites for the first sync in IPVS mode: programs, modules, scheduler, sysctls, timeouts. */
 import { existsSync } from "node:fs";
 import { release } from "node:os";
 import { type IpFamily, ipFamilies } from "../../base/ip.ts";
@@ -10,7 +10,7 @@ import { setEstimator } from "./estimator.ts";
 import { loadModule } from "./load-module.ts";
 import { setSysctl } from "./set-sysctl.ts";
 
-/** Startup cannot continue. The message is the last line that the operator sees. */
+/** Thrown if startup cannot continue. The message is the last line that the operator sees. */
 export class StartError extends Error {
   override readonly name = "StartError";
 }
@@ -54,7 +54,7 @@ export async function configureKernel(
   await setTimeouts(kernel, config, log);
 }
 
-/** Families for which this node supports rules. Rejects if there are none. */
+/** IP families for which this node supports rules. Rejects if there are none. */
 export async function supportedFamilies(kernel: Kernel, log: Logger): Promise<readonly IpFamily[]> {
   const supported: IpFamily[] = [];
   const reasons: string[] = [];
@@ -88,7 +88,7 @@ async function unsupportedReason(kernel: Kernel, family: IpFamily): Promise<stri
   return isSupported ? undefined : (reason ?? "iptables does not work");
 }
 
-/** The sysctls that this node's kernel requires. */
+/** The sysctls to set for this node's kernel. */
 export function sysctlsOf({ isStrictArp }: Pick<Config, "isStrictArp">): readonly SysctlSetting[] {
   return planSysctls({ isStrictArp, kernelRelease: release() });
 }

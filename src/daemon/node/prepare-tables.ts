@@ -1,4 +1,4 @@
-/** Kernel prerequisites of the first sync in iptables mode: programs, counters, sysctls. */
+/** Kernel prerequisites for the first sync in iptables mode: programs, counters, sysctls. */
 import { errorText } from "../../base/error-text.ts";
 import { type IpFamily, ipFamilies } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
@@ -7,7 +7,7 @@ import type { Kernel, RuleChange } from "../../kernel/kernel.ts";
 import { counters } from "../../plan/iptables/fixed-chains.ts";
 import { supportedFamilies } from "./prepare-kernel.ts";
 
-/** The capabilities of the kernel that iptables mode depends on. */
+/** The kernel capabilities on which iptables mode depends. */
 export interface PreparedTables {
   readonly families: readonly IpFamily[];
   /** If true, rules may use our nfacct counters. */
@@ -29,7 +29,7 @@ export async function prepareTables(
 
 /**
  * Enables routing of packets to 127.0.0.0/8, which loopback node ports need. Call this only after a sync has blocked
- * such packets from outside. If loopback node ports are not served, do not reset the sysctl: other software may need
+ * such packets from outside. If loopback node ports are not served, do not reset the sysctl; other software may need
  * it.
  */
 export function routeLocalnet({ sysctl }: Pick<Kernel, "sysctl">, log: Logger): void {
@@ -56,8 +56,8 @@ async function hasAllCounters({ accounting }: Kernel): Promise<boolean> {
 }
 
 /**
- * Creates the counters, then tests one rule with a counter, because a kernel may support counters but not the
- * iptables match for them.
+ * Creates the counters, then tests one rule with a counter because a kernel may support counters but not the iptables
+ * match for them.
  */
 async function makeCounters(
   kernel: Kernel,

@@ -17,8 +17,8 @@ export interface ServedBeforeParts {
 }
 
 /**
- * The addresses that the kernel serves at startup: those on kube-ipvs0, and those of the real servers behind them
- * with a non-zero weight. Returns undefined if the list guard is off.
+ * The addresses that the kernel serves at startup: those on kube-ipvs0, and those of the real servers behind them that
+ * have a non-zero weight. Returns undefined if the list guard is off.
  */
 export function servedBefore(
   { readBound, readServers, fail }: ServedBeforeParts,

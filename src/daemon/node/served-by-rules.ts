@@ -1,4 +1,4 @@
-/** Reads which Services the rules of an earlier run or of kube-proxy serve, in iptables and userspace mode. */
+/** In iptables and userspace mode, reads which Services are served by rules from an earlier run or from kube-proxy. */
 import { type IpAddress, type IpFamily, parseCidr } from "../../base/ip.ts";
 import type { Protocol } from "../../base/protocol.ts";
 import { parseRule } from "../../kernel/iptables/parse-rule.ts";
@@ -20,7 +20,7 @@ const entrances: Readonly<Record<RulesMode, readonly string[]>> = {
 
 const endpointChain = /^KUBE-SEP-[A-Z2-7]{16}$/;
 
-/** Addresses of Services that have rules, and in iptables mode addresses of the endpoints in those rules. */
+/** Addresses of Services that have rules and, in iptables mode, addresses of the endpoints in those rules. */
 export interface ServedByRules {
   readonly services: ReadonlySet<IpAddress>;
   readonly endpoints: ReadonlySet<IpAddress>;
@@ -102,7 +102,7 @@ function addressOf({ matches }: Rule): IpAddress | undefined {
   return parseCidr(matchOf(matches, "destination")?.cidr ?? "")?.address;
 }
 
-/** Keys have the same form as claim keys. Node ports have no address, for example `TCP 30080`. */
+/** Keys have the same form as claim keys. Node ports have no address: `TCP 30080`. */
 function nameOf(rule: Rule): readonly (readonly [key: string, name: string])[] {
   const { protocol: word, destination: port } = matchOf(rule.matches, "port") ?? {};
   const name = matchOf(rule.matches, "comment")?.text.split(" ")[0];

@@ -7,15 +7,15 @@ export type ServiceChange = readonly [
   current: ServiceRecord | undefined,
 ];
 
-/** An external IP that is pending until a list of Nodes shows that no other Node has it. */
+/** An external IP that is pending until a Node list shows that no other Node has it. */
 export interface WaitingClaim {
   readonly service: ServiceName;
   readonly address: IpAddress;
 }
 
 /**
- * Removes pending external IPs from Services before planning. These IPs must first be compared with the addresses of
- * other Nodes.
+ * Removes pending external IPs from Services before planning. These IPs must first be compared with other Nodes'
+ * addresses.
  */
 export class UncheckedClaims {
   /** Services that have a pending external IP, with and without it. */

@@ -11,7 +11,7 @@ type RequestMetrics = Pick<
 export class ApiContact implements RequestObserver {
   readonly #clock: Pick<Clock, "monotonicMs">;
   readonly #metrics: RequestMetrics | undefined;
-  /** The API server's host and port, for example `10.0.0.1:6443`. Undefined before the first request. */
+  /** The API server's host and port, such as `10.0.0.1:6443`. Undefined before the first request. */
   host: string | undefined;
   /** Monotonic time of the last answer. Undefined if there was none. */
   answeredAtMs: number | undefined;

@@ -8,7 +8,7 @@ type Destinations = Pick<ReportTargets, "metrics" | "log" | "events" | "nodeName
   readonly history: SyncHistory;
 };
 
-/** Counts conflicts of Services by reason, and reports each when it appears. */
+/** Counts Service conflicts by reason, and reports each when it appears. */
 export class ConflictReporter {
   readonly #destinations: Destinations;
   readonly #findings: Findings<Conflict>;

@@ -1,4 +1,4 @@
-/** Describes the conflicts of Services for log, metrics and Events. Pure. */
+/** Describes Service conflicts for logs, metrics and Events. Pure. */
 import type { ServiceName } from "../../api/objects.ts";
 import { hostPort } from "../../base/ip.ts";
 import type { LogKeys } from "../../base/log.ts";
@@ -19,11 +19,11 @@ interface ReasonTraits {
   /** The Event's reason. */
   readonly event: string;
   /**
-   * If true, a conflict with this reason makes the node's status degraded, because a Service is not served at an
-   * address. Reserved addresses and limits do not.
+   * If true, a conflict with this reason degrades the node's status because a Service is not served at an address.
+   * Reserved addresses and limits do not.
    */
   readonly isUnserved?: true;
-  /** The conflict depends on addresses or virtual servers of this node, so other nodes may not have it. */
+  /** Whether the conflict depends on this node's addresses or virtual servers, so that other nodes may not have it. */
   readonly isLocal?: true;
 }
 
@@ -68,7 +68,7 @@ export interface Conflict {
   readonly remedy: string;
 }
 
-/** The claims of Services, and the Services whose claims failed. */
+/** Services' claims, and the Services whose claims failed. */
 export interface Claimed {
   readonly limitedServices: Iterable<LimitedService>;
   readonly desired: {
@@ -99,7 +99,7 @@ export function conflictsOf(
       return {
         key: `foreign ${virtualServer}`,
         reason: "foreign-virtual-server",
-        event: "Foreign virtual server keeps an address of a Service",
+        event: "Foreign virtual server occupies a Service address",
         keys: { virtualServer, servicePortName },
         service,
         note: `${virtualServer} is a virtual server of other software on this node, so kube-ipvs keeps it and does not serve the Service there`,
@@ -112,7 +112,7 @@ export function conflictsOf(
   ];
 }
 
-/** One conflict per address, because every Service may name the same address. */
+/** One conflict per address because every Service may name the same address. */
 function reservedConflict({
   address,
   reason,
@@ -135,12 +135,12 @@ function reservedConflict({
   };
 }
 
-/** An external IP is pending, because it is unknown whether another Node has the address. */
+/** An external IP is pending because it is unknown whether another Node has the address. */
 function waitingConflict({ service, address }: WaitingClaim): Conflict {
   return {
     key: `waiting ${service} ${address}`,
     reason: "nodes-not-listed",
-    event: "External IP is not served: Nodes cannot be listed",
+    event: "External IP is not served because Nodes cannot be listed",
     keys: { address, service },
     service,
     note: `${address} is not served on this node: it may belong to another Node, and Nodes cannot be listed`,
@@ -185,7 +185,7 @@ export function limitConflict({ service, limit, demand, share }: LimitedService)
 const settingNames = { frontends: "FrontendLimit", endpoints: "EndpointLimit" } as const;
 
 /**
- * Two Services claim one health-check node port. Load balancers of the losing Service get the answers for the owner.
+ * Two Services claim the same health-check node port. The losing Service's load balancers get the owner's answers.
  */
 function healthPortConflict(lost: LostClaim): Conflict {
   const { virtualServer: healthCheckNodePort, winner, loser, reason: claim } = lost;

@@ -7,10 +7,10 @@ import type { ReportTargets } from "./loop-reporter.ts";
 /** Changes that are logged individually at any verbosity. Further ones are logged from verbosity 2 on. */
 const maxLines = 50;
 
-/** A change that a sync would make, in the form that is logged. */
+/** A change that a sync would make, in its logged form. */
 export interface PendingChange {
   readonly kind: string;
-  /** For example `+ virtual server TCP 10.96.0.10:80 (rr)`. */
+  /** For example: `+ virtual server TCP 10.96.0.10:80 (rr)`. */
   readonly text: string;
   readonly reason: string;
   readonly servicesOf: () => readonly ServiceName[];
@@ -25,7 +25,7 @@ export function pendingChanges(plan: ChangePlan): readonly PendingChange[] {
   }));
 }
 
-/** In observe-only mode, logs what a sync would change if this differs from the previous sync. */
+/** In observe-only mode, logs what a sync would change, if this differs from the previous sync. */
 export class DryRunReporter {
   readonly #targets: Pick<ReportTargets, "metrics" | "log">;
   #counts: ReadonlyMap<string, number> = new Map();

@@ -8,7 +8,7 @@ import type { ListenAddress } from "../../config/config.ts";
 import type { AnnotationProblem } from "../../model/tuning.ts";
 import { type Conflict, conflictReasons } from "./conflicts.ts";
 
-/** Recorded once per start. */
+/** Recorded once, at startup. */
 export function startingEvent(nodeName: string): ClusterEvent {
   return {
     type: "Normal",
@@ -69,17 +69,17 @@ export function conflictEvent(
 }
 
 /**
- * In userspace mode, new connections of a Service are closed because it reached its connection limit. kube-proxy has
- * no such Event.
+ * In userspace mode, new connections to a Service are closed because it reached its connection limit. kube-proxy has no
+ * such Event.
  */
 export function connectionLimitEvent(nodeName: string, service: ServiceName): ClusterEvent {
   const note =
     `node ${nodeName} closes new connections: the connection limit is reached; raise ` +
-    "kubeIpvs.userspaceMaxServiceConnections or kubeIpvs.userspaceMaxConnections, or the limit of open files";
+    "kubeIpvs.userspaceMaxServiceConnections or kubeIpvs.userspaceMaxConnections, or the open-file limit";
   return serviceWarning(service, "ConnectionLimitReached", "Connect", note);
 }
 
-/** An annotation of a Service is ignored, and the default applies. kube-proxy has no such Event. */
+/** A Service annotation is ignored, and the default applies. kube-proxy has no such Event. */
 export function annotationEvent(
   nodeName: string,
   service: ServiceName,

@@ -2,7 +2,7 @@ import type { ClusterEvent } from "../../api/event.ts";
 import type { Logger, LogKeys } from "../../base/log.ts";
 import type { ReportTargets } from "./loop-reporter.ts";
 
-/** A problem, described for log and Events. */
+/** A problem, described for logs and Events. */
 export interface Finding {
   /** Identifies the problem while it lasts. */
   readonly key: string;
@@ -17,7 +17,7 @@ export interface Finding {
   readonly events?: readonly ClusterEvent[];
 }
 
-/** Lines of one kind that are logged at any verbosity. Further ones are logged from verbosity 2 on. */
+/** Number of lines of one kind that are logged at any verbosity. Further ones are logged from verbosity 2. */
 const maxLines = 20;
 
 /** A value with the monotonic time at which it began. */
@@ -40,7 +40,7 @@ export class Findings<T> {
     this.#describe = describe;
   }
 
-  /** Takes all current problems, and returns them with the times at which they began. */
+  /** Takes all current problems and returns them with the times at which they began. */
   replace(found: readonly T[]): readonly Lasting<T>[] {
     if (found.length === 0 && this.#present.size === 0) return [];
     const { log, events, clock } = this.#targets;

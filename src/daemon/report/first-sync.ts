@@ -13,8 +13,8 @@ export interface ListedCounts {
 const lifeSignMs = 5_000;
 
 /**
- * Logs progress until the first successful sync, for operators during a rollout. Logs a line when the initial lists
- * are complete, and one every 5 s while a sync runs. At the end, logs a line and sets a metric. Costs nothing
+ * Logs progress until the first successful sync, for operators during a rollout. Logs a line when the initial lists are
+ * complete, and one every 5 s while a sync is running. At the end, logs a line and sets a metric. Costs nothing
  * afterwards.
  */
 export class FirstSync {
@@ -54,7 +54,7 @@ export class FirstSync {
     }
   }
 
-  /** Call this after each sync without failures. `figures` returns further values to log with the first one. */
+  /** Call this after each sync without failures. `figures` returns additional values to log with the first one. */
   succeeded(
     { serviceCount, isObserveOnly, elapsedMs, report }: LoopSummary,
     figures: () => LogKeys,

@@ -6,11 +6,11 @@ import { LoopReporter, type LoopSummary } from "./loop-reporter.ts";
 export interface ListenerFindings {
   readonly listeners: number;
   readonly connections: number;
-  /** Listeners that a start would open, and rules that it would write. */
+  /** Listeners that startup would open, and rules that it would write. */
   readonly pending: readonly PendingChange[];
 }
 
-/** The reporter of userspace mode. */
+/** The reporter for userspace mode. */
 export class ListenerReporter extends LoopReporter<ListenerFindings> {
   protected override noteFindings({ listeners, connections }: ListenerFindings): void {
     this.targets.log.verbose(2, "Listeners of userspace mode", { listeners, connections });

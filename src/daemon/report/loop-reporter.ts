@@ -18,7 +18,7 @@ import type { ProxyHealth } from "./proxy-health.ts";
 import { RejectionReporter } from "./rejection-reporter.ts";
 import { SyncHistory } from "./sync-history.ts";
 
-/** The destinations of reports. */
+/** Where reports go. */
 export interface ReportTargets {
   readonly metrics: Metrics;
   readonly health: ProxyHealth;
@@ -32,12 +32,12 @@ export interface ReportTargets {
 export interface LoopSummary extends Claimed {
   readonly report: SyncReport;
   readonly families: readonly IpFamily[];
-  /** The whole kernel state was compared. */
+  /** Whether the whole kernel state was compared. */
   readonly isFull: boolean;
-  /** The changes were only planned, not made. */
+  /** Whether the changes were only planned, not made. */
   readonly isObserveOnly: boolean;
   readonly serviceCount: number;
-  /** Number of Services that were planned again. */
+  /** Number of replanned Services. */
   readonly plannedServiceCount: number;
   /** When the changes happened in the cluster. */
   readonly triggers: readonly Trigger[];
@@ -55,8 +55,8 @@ type FamilyPass = Pick<FamilySync, "family" | "elapsedMs" | "isFull" | "hasWorke
 const maxLoggedFailures = 10;
 
 /**
- * Reports the changes from the cluster and the results of syncs as metrics, health, log lines and Events. `Findings`
- * are the findings that exist only in one mode.
+ * Reports cluster changes and sync results as metrics, health, log lines and Events. `Findings` are the findings that
+ * exist in only one mode.
  */
 export abstract class LoopReporter<Findings> {
   protected readonly targets: ReportTargets;
@@ -114,7 +114,10 @@ export abstract class LoopReporter<Findings> {
     if (node !== undefined) this.targets.health.setNodeEligible(node.isEligible);
   }
 
-  /** Call this when a check between syncs found that a third party changed our kernel state. `by`: the program, if known. */
+  /**
+   * Call this when a check between syncs has found that a third party changed our kernel state. `by`: the program, if
+   * known.
+   */
   driftDetected(state: "sets" | "rules", by?: string): void {
     this.history.tablesChangedBy = by;
     this.targets.metrics.driftDetected.inc({ state });
@@ -232,7 +235,7 @@ export abstract class LoopReporter<Findings> {
     }
   }
 
-  /** Observes the time from the change in the cluster until the kernel was updated. */
+  /** Observes the time from the change in the cluster to the kernel update. */
   #observeLatency(triggers: readonly Trigger[]): void {
     const { metrics, clock } = this.targets;
     const nowMs = clock.nowMs();

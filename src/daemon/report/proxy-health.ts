@@ -9,13 +9,13 @@ const resourceNames: Readonly<Record<ResourceKind, string>> = {
 };
 
 interface FamilyHealth {
-  /** Wall clock, milliseconds since the epoch. */
+  /** Wall-clock milliseconds since the epoch. */
   updatedAtMs: number;
   /** Monotonic time of the oldest request that no sync has served yet. */
   pendingSinceMs: number | undefined;
 }
 
-/** The state of one family's syncs. */
+/** The sync state of one family. */
 export interface FamilyStatus {
   readonly family: IpFamily;
   readonly updatedAtMs: number;
@@ -26,7 +26,7 @@ export interface HealthReport {
   /** Whether all families are healthy, regardless of the node's eligibility. */
   readonly isHealthy: boolean;
   readonly isNodeEligible: boolean;
-  /** Time of the latest update of any family. Undefined before the first. */
+  /** Time of the latest update in any family. Undefined before the first. */
   readonly updatedAtMs: number | undefined;
   readonly families: readonly FamilyStatus[];
 }
@@ -39,7 +39,7 @@ export class ProxyHealth {
   readonly #clock: Clock;
   #timeoutMs: number;
   readonly #families = new Map<IpFamily, FamilyHealth>();
-  /** Resources that are not listed yet and that the first sync needs. */
+  /** Resources that the first sync needs and that are not listed yet. */
   readonly #unlisted = new Set<ResourceKind>(["nodes", "services", "endpointslices"]);
   #hasSynced = false;
   #isNodeEligible = true;
@@ -85,7 +85,7 @@ export class ProxyHealth {
   }
 
   /**
-   * The node is not eligible before the first sync. kube-proxy's node is, so load balancers may use it before Services
+   * The node is not eligible before the first sync. With kube-proxy it is, so load balancers may use it before Services
    * work.
    */
   requireFirstSync(): void {

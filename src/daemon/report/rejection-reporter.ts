@@ -11,7 +11,7 @@ import type { ReportTargets } from "./loop-reporter.ts";
 export class RejectionReporter {
   readonly #targets: ReportTargets;
   readonly #findings: Findings<Rejection>;
-  /** Series of the gauge that are not zero. */
+  /** The gauge's non-zero series. */
   #counted = new Map<string, readonly [kind: string, reason: string]>();
 
   constructor(targets: ReportTargets) {
@@ -52,7 +52,7 @@ function rejectionFinding(
       ...(service === undefined ? {} : { service }),
       ...{ reason, err: error.message },
     },
-    ends: "Kernel accepts a change that it rejected",
+    ends: "Kernel accepted a change that it had rejected",
     endKeys: { attempts, elapsedSeconds: Number((elapsedMs / 1000).toFixed(1)) },
     events: services.map((name) => rejectedObjectEvent(nodeName, name, text, rejection)),
   };

@@ -1,4 +1,4 @@
-/** Describes the findings of a sync in IPVS mode for log and Events. Pure. */
+/** Describes the findings of a sync in IPVS mode for logs and Events. Pure. */
 import type { ServiceName } from "../../api/objects.ts";
 import { escapeUnprintable } from "../../base/printable.ts";
 import type { AnnotationProblem } from "../../model/tuning.ts";
@@ -24,7 +24,7 @@ export function revertedFinding({
   };
 }
 
-/** A weight that a third party set, with the Service of its virtual server. */
+/** A weight that a third party set, with the virtual server's Service. */
 export interface OwnedWeight extends ManualWeight {
   readonly service: ServiceName | undefined;
 }
@@ -50,7 +50,7 @@ export function manualWeightText({ virtualServerKey, realServerKey }: ManualWeig
   return subjectText({ type: "real-server", ...ids });
 }
 
-/** An annotation of a Service that is ignored. */
+/** An ignored Service annotation. */
 export interface IgnoredAnnotation extends AnnotationProblem {
   readonly service: ServiceName;
 }
@@ -100,7 +100,7 @@ export interface FoundServer {
   readonly virtualServer: string;
 }
 
-/** Only its real servers suggest that the virtual server is ours, so the operator must decide. */
+/** Only the real servers suggest that the virtual server is ours, so the operator must decide. */
 export function possiblyOwnedFinding({ virtualServer }: FoundServer): Finding {
   return {
     key: virtualServer,

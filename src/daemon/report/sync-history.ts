@@ -37,7 +37,7 @@ export interface PastEvent extends Event {
 /** Maximum number of remembered events. */
 const maxEvents = 500;
 
-/** Maximum number of remembered virtual servers. Each of them is read again when the status is requested. */
+/** Maximum number of remembered virtual servers. Each one is reread when the status is requested. */
 const maxUnrepaired = 100;
 
 /**
@@ -69,7 +69,7 @@ export class SyncHistory {
   /** The program that changed our nf_tables tables, according to the last check that found drift. */
   tablesChangedBy: string | undefined;
   /**
-   * Virtual servers whose real servers differed from the cache when a command read them, and that are not repaired yet. Values are
+   * Unrepaired virtual servers whose real servers differed from the cache when a command read them. Values are
    * monotonic times.
    */
   readonly #unrepaired = new Map<string, number>();

@@ -33,7 +33,7 @@ export interface IpvsFindings {
   readonly drains: DrainFigures;
 }
 
-/** The reporter of IPVS mode. */
+/** The reporter for IPVS mode. */
 export class SyncReporter extends LoopReporter<IpvsFindings> {
   readonly #reverted: Findings<ReconcileConflict>;
   readonly #manualWeights: Findings<OwnedWeight>;
@@ -61,7 +61,7 @@ export class SyncReporter extends LoopReporter<IpvsFindings> {
     return { virtualServers: [...desired.virtualServerKeys()].length };
   }
 
-  /** Call this when a check of the draining real servers has ended. */
+  /** Call this after each check of the draining real servers. */
   drained(report: SyncReport, drains: DrainFigures): void {
     this.countChanges(report);
     this.#drainFigures(drains);
@@ -78,7 +78,7 @@ export class SyncReporter extends LoopReporter<IpvsFindings> {
       const { kind, subject, before, after, action } = drift;
       const changedBy = this.history.causeOf(drift);
       metrics.drift.inc({ kind, action });
-      // Log lines are limited per reason. A separate reason for each kind keeps many lines of one kind from
+      // Log lines are limited per reason. A separate reason for each kind prevents many lines of one kind from
       // suppressing the others.
       const keys = {
         ...{ kind, subject: subjectText(subject), before, after, action },

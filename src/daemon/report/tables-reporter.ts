@@ -1,7 +1,7 @@
 import type { FamilySync } from "../../reconcile/iptables/tables-reconciler.ts";
 import { LoopReporter, type LoopSummary } from "./loop-reporter.ts";
 
-/** The reporter of iptables mode, which syncs each family separately. */
+/** The reporter for iptables mode, which syncs each family separately. */
 export class TablesReporter extends LoopReporter<readonly FamilySync[]> {
   protected override passesOf(families: readonly FamilySync[]): readonly FamilySync[] {
     return families;

@@ -9,14 +9,14 @@ import type { Logger } from "../../base/log.ts";
 const firstRetryMs = 1_000;
 const longestRetryMs = 30_000;
 
-/** Kernel state that notifies of changes. */
+/** Kernel state that reports changes. */
 export interface WatchedState {
   /** Name for the log: `links and addresses`. */
   readonly name: string;
   /** Returns a function that ends the watch. */
   watch(onChange: () => void, onError: (error: Error) => void): () => void;
   check(): Promise<void>;
-  /** Pause between a notification and the check, so that several changes cause one check. */
+  /** Pause between a notification and the check, so that several changes cause a single check. */
   readonly gatherMs: number;
   /** Minimum pause between two checks. */
   readonly pauseMs: number;
@@ -31,10 +31,10 @@ export class ChangeWatch {
   readonly #clock: Clock;
   readonly #log: Logger;
   #cancelCheck: () => void = () => {};
-  /** When the scheduled check starts; undefined if none is scheduled. */
+  /** When the scheduled check starts. Undefined if none is scheduled. */
   #dueMs: number | undefined;
   #stopWatching: () => void = () => {};
-  /** A check is running or waiting for a sync to end. */
+  /** Whether a check is running or waiting for a sync to end. */
   #isChecking = false;
   #mustCheckAgain = false;
   #checkedAtMs = Number.NEGATIVE_INFINITY;
@@ -50,7 +50,7 @@ export class ChangeWatch {
     this.#log = log;
   }
 
-  /** Throws the error of the watch. */
+  /** Throws if the watch cannot be started. */
   start(): void {
     this.#stopWatching = this.#state.watch(
       () => this.#notice(),
@@ -74,7 +74,7 @@ export class ChangeWatch {
     this.#schedule(Math.max(gatherMs, pausedMs));
   }
 
-  /** Keeps a check that is due earlier, so that continuous changes do not postpone it. */
+  /** Keeps a check that is due earlier so that continuous changes do not postpone it. */
   #schedule(delayMs: number): void {
     const dueMs = this.#clock.monotonicMs() + delayMs;
     if (this.#isStopped || (this.#dueMs !== undefined && this.#dueMs <= dueMs)) return;
@@ -87,7 +87,7 @@ export class ChangeWatch {
   }
 
   /**
-   * Runs one check for all pending notifications. A check may wait for a long sync, whose own writes cause many
+   * Runs one check for all pending notifications. A check may wait for a long sync whose own writes cause many
    * notifications.
    */
   async #checkOnce(): Promise<void> {

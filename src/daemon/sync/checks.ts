@@ -15,11 +15,11 @@ export interface CheckContext {
   readonly live: LiveConfig;
   readonly reporter: Pick<LoopReporter<never>, "driftDetected">;
   readonly node: KnownNode;
-  /** Prevents a sync and a check from overlapping, because both change the cached kernel state. */
+  /** Prevents a sync and a check from overlapping because both change the cached kernel state. */
   readonly exclusive: Exclusive;
-  /** CPU time that the process has used, in milliseconds. If undefined, elapsed time is used. */
+  /** CPU time used by the process, in milliseconds. If undefined, elapsed time is used. */
   readonly processorMs?: () => number;
-  /** Requests a sync, because a check found a difference or a period has ended. */
+  /** Requests a sync because a check found a difference or a period has ended. */
   readonly requestSync: () => void;
 }
 
@@ -68,7 +68,7 @@ export abstract class Checks<Context extends CheckContext = CheckContext> {
     for (const task of this.#periodic) task.stop();
   }
 
-  /** The periodic checks, with the intervals of the current configuration. */
+  /** The periodic checks, with the currently configured intervals. */
   protected abstract tasks(): readonly PeriodicTask[];
 
   protected async checkAddresses(): Promise<void> {

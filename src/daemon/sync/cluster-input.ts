@@ -32,25 +32,25 @@ export interface ClusterInputCollaborators {
   readonly source?: OtherNodesParts["source"];
   /** Called once before the first plan, with the Node object if it exists. */
   readonly onNodeReady?: (node: NodeRecord | undefined) => void;
-  /** Ends the program, because it cannot continue. */
+  /** Ends the program because it cannot continue. */
   readonly fail?: (error: Error) => void;
 }
 
-/** Dependencies of the loop in any mode. */
+/** The loop's dependencies in any mode. */
 export interface LoopContext extends ClusterInputCollaborators {
   /** If undefined, health-check node ports are not served. */
   readonly healthChecks?: ServiceHealthServers;
-  /** If undefined, a restart knows the owner of a contested address only if the kernel shows it. */
+  /** If undefined, the owner of a contested address is known after a restart only if the kernel shows it. */
   readonly holderRecord?: HolderRecord;
   /** If undefined, all claims are equally old and admitted. */
   readonly claimMemory?: ClaimMemory;
   /** Called after each sync. */
   readonly onReport?: (report: SyncReport) => void;
-  /** CPU time that the process has used, in milliseconds. If undefined, checks are paced by elapsed time. */
+  /** CPU time used by the process, in milliseconds. If undefined, checks are paced by elapsed time. */
   readonly processorMs?: () => number;
 }
 
-/** Dependencies of the loop in modes in which the kernel forwards packets. */
+/** The loop's dependencies in modes in which the kernel forwards packets. */
 export interface KernelLoopContext extends LoopContext {
   readonly kernel: Kernel;
   readonly healthChecks: ServiceHealthServers;
@@ -85,8 +85,7 @@ export interface ClusterInputOptions {
 }
 
 /**
- * Collects the state of the cluster and the Nodes for the loop of any mode, and decides whether it is sufficient for
- * planning.
+ * Collects the cluster and Node state for any mode's loop, and decides whether it is sufficient for planning.
  */
 export class ClusterInput {
   readonly #parts: ClusterInputOptions;
@@ -125,7 +124,7 @@ export class ClusterInput {
   }
 
   /**
-   * External IPs that are not served because Nodes cannot be listed. Empty while Nodes can be listed, because a new
+   * External IPs that are not served because Nodes cannot be listed. Empty while Nodes can be listed because a new
    * external IP is then pending for only about a second.
    */
   get waitingClaims(): readonly WaitingClaim[] {

@@ -5,8 +5,9 @@ import type { DesiredState } from "../../plan/desired-state.ts";
 import { type RealServer, realServerKey } from "../../state/real-server.ts";
 
 /**
- * At startup in IPVS mode, finds the Service that an address already serves, if several Services have equal claims and no record names the
- * owner. Reads only the real servers of the contested virtual servers. Rejects if they cannot be read.
+ * At startup in IPVS mode, finds the Service that a contested address already serves, if several Services have equal
+ * claims and no record names the owner. Reads only the contested virtual servers' real servers. Rejects if they cannot
+ * be read.
  */
 export async function findHolders(
   desired: Pick<DesiredState, "claims" | "holdClaims">,
@@ -23,7 +24,7 @@ export async function findHolders(
   desired.holdClaims(new Map(holders));
 }
 
-/** The only claim of the best rank whose endpoints get new connections. Undefined if this applies to none or several. */
+/** The only top-ranked claim whose endpoints get new connections. Undefined if this applies to none or several. */
 function servedClaim(
   claims: readonly ServerClaim[],
   observed: readonly RealServer[],

@@ -15,22 +15,22 @@ export interface KernelCheckContext extends CheckContext {
   readonly lastGoal: () => SyncGoal | undefined;
 }
 
-/** Pause between two checks of the headers of our ipsets. */
+/** Pause between two checks of our ipsets' headers. */
 const setCheckMs = 5_000;
 /**
- * Pause between two checks of draining real servers while the checks are cheap. A deadline may be exceeded by at most
- * the longest pause.
+ * Pause between two checks of draining real servers while the checks are cheap. A deadline is exceeded by at most the
+ * longest pause.
  */
 const drainCheckMs = 1_000;
 const longestDrainPauseMs = 10_000;
-/** All kernel state is compared at least once in this time, unless the verification period is longer. */
+/** All kernel state is compared at least once within this time, unless the verification period is longer. */
 const verificationRoundMs = 240_000;
 /** Largest share of one CPU that the checks of ipsets and drains may use. */
 const smallCheckShare = 0.05;
 
 /**
- * The check after a change of our tables begins after a moment, so that it sees all transactions of a program that makes
- * several. A program that changes our tables continuously causes four checks per second at most.
+ * The check after a change to our tables starts after a short delay so that it sees all of a program's transactions. A
+ * program that changes our tables continuously causes at most four checks per second.
  */
 const tablesPace = { gatherMs: 20, pauseMs: 250 } as const;
 
@@ -60,8 +60,8 @@ export class KernelChecks extends Checks<KernelCheckContext> {
   }
 
   /**
-   * Call this when a sync has ended. Starts the drain checks if real servers are draining. The watch of our tables starts
-   * after the first sync, because the kernel also notifies of each element that this process adds.
+   * Call this when a sync has ended. Starts the drain checks if real servers are draining. The watch on our tables
+   * starts after the first sync because the kernel also reports each element that this process adds.
    */
   synced(): void {
     this.#tablesWatch ??= this.#watchTables();
@@ -83,8 +83,9 @@ export class KernelChecks extends Checks<KernelCheckContext> {
           }),
       },
       {
-        // Elapsed time is used, because most of the work is done by iptables programs, which our own CPU time does not include. On a node
-        // with many third-party rules, of which one changes each second, each check starts these programs.
+        // Elapsed time is used, because most of the work is done by iptables programs, which our own CPU time does not
+        // include. On a node with many third-party rules, of which one changes each second, each check starts these
+        // programs.
         usedMs: () => clock.monotonicMs(),
         name: "check of rules",
         ...paceOf(live.current.ruleCheckPeriodMs),
@@ -149,7 +150,7 @@ export class KernelChecks extends Checks<KernelCheckContext> {
     return watch;
   }
 
-  /** Unlike the periodic checks, waits for a running sync, because there is no second notification. */
+  /** Unlike the periodic checks, waits for a running sync because there is no second notification. */
   async #checkTables(): Promise<void> {
     const { exclusive, reconciler, reporter, requestSync } = this.context;
     await exclusive.run(async () => {
@@ -165,8 +166,8 @@ export class KernelChecks extends Checks<KernelCheckContext> {
   }
 
   /**
-   * Verifies a part of the kernel state in steps, between which syncs can run. Then requests a sync, which repairs
-   * the differences.
+   * Verifies part of the kernel state in steps, between which syncs can run. Then requests a sync, which repairs the
+   * differences.
    */
   async #verify(): Promise<NextRun> {
     const periodsPerRound = Math.max(1, Math.floor(verificationRoundMs / this.#verificationMs));

@@ -16,7 +16,7 @@ import type { Checks } from "./checks.ts";
 import { ClusterInput, type ClusterInputOptions, type LoopContext } from "./cluster-input.ts";
 import { Runner, runnerOptions } from "./runner.ts";
 
-/** The desired state of a mode, which is updated Service by Service. */
+/** A mode's desired state, which is updated Service by Service. */
 interface Plan {
   readonly tracker: ChangeTracker;
   readonly desired: LoopSummary["desired"] & {
@@ -27,7 +27,7 @@ interface Plan {
 /** The checks between syncs. */
 export type LoopChecks = Pick<Checks, "start" | "configure" | "stop">;
 
-/** The result of one sync, with the findings that exist only in this mode. */
+/** The result of one sync, including findings that exist only in this mode. */
 export interface LoopResult<Findings> extends Pick<LoopSummary, "report" | "isFull"> {
   readonly findings: Findings;
 }
@@ -128,8 +128,7 @@ export abstract class Loop<
   /** Applies the plan to the kernel. */
   protected abstract reconcile(onProgress?: ApplyProgress): Promise<LoopResult<Findings>>;
   /**
-   * Monotonic time of the next sync that is needed without a change in the cluster. Retries of failed syncs are not
-   * included.
+   * Monotonic time of the next sync that is needed without a change in the cluster, apart from retries of failed syncs.
    */
   protected abstract get dueMs(): number | undefined;
   /** Makes the next sync compare all kernel state. */
@@ -183,8 +182,8 @@ export abstract class Loop<
   }
 
   /**
-   * Saves the owners of contested addresses and ports. Not called in observe-only mode, in which this program does
-   * not decide who owns them.
+   * Saves the owners of contested addresses and ports. Not called in observe-only mode, in which this program does not
+   * decide who owns them.
    */
   #keepClaims(): void {
     const ofPorts = this.parts.healthChecks?.claims.contestedHolders() ?? new Map();
@@ -194,8 +193,8 @@ export abstract class Loop<
   }
 
   async #run(): Promise<boolean> {
-    // Let other work run first: this sync was requested while an event was handled, and decoding an event with 250 endpoints takes
-    // milliseconds.
+    // Let other work run first: this sync was requested while an event was handled, and decoding an event with 250
+    // endpoints takes milliseconds.
     await yieldToEventLoop();
     const { firstSync } = this.parts.reporter;
     return this.exclusive.run(async () => {

@@ -11,14 +11,14 @@ export interface PlanAheadContext {
   readonly log: Logger;
   readonly plan: ClusterPlan;
   readonly node: KnownNode;
-  /** Prevents planning ahead and a sync from overlapping, because a sync plans too. */
+  /** Prevents planning ahead and a sync from overlapping because a sync also plans. */
   readonly exclusive: Exclusive;
   readonly isListing: () => boolean;
 }
 
 /**
- * Minimum number of objects between two passes: half a page of the list. Passes are then frequent enough that little work remains after the
- * last page.
+ * Minimum number of objects between two passes: half a list page. Passes are then frequent enough that little work
+ * remains after the last page.
  */
 const fewestNotes = 256;
 /**
@@ -27,12 +27,12 @@ const fewestNotes = 256;
  */
 const pendingPerNote = 8;
 
-/** Plans Services while their lists arrive, so that the first sync has little left to plan. Writes nothing. */
+/** Plans Services while their lists arrive so that the first sync has little left to plan. Writes nothing. */
 export class PlanAhead {
   readonly #parts: PlanAheadContext;
-  /** A pass is running. Remains true if a pass failed: the first sync then reports the error. */
+  /** Whether a pass is running. Remains true if a pass fails; the first sync then reports the error. */
   #isBusy = false;
-  /** Number of objects since the last pass started. Includes slices, because a slice may complete a Service that is already pending. */
+  /** Number of objects since the last pass started, including slices, which may complete a pending Service. */
   #notes = 0;
 
   constructor(parts: PlanAheadContext) {

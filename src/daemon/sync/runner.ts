@@ -17,7 +17,7 @@ export interface RunnerOptions {
 /** Pause before the first retry of a failed sync. */
 const firstRetryMs = 1_000;
 /**
- * Longest pause between retries. Longer sync and verification periods only determine how often a correct state is
+ * Longest pause between retries. Longer sync and verification periods affect only how often a correct state is
  * verified.
  */
 const mostRetryMs = 60_000;
@@ -32,7 +32,7 @@ export function runnerOptions({ current }: { readonly current: Periods }): Runne
 }
 
 /**
- * Runs a function on request, at most once at a time and at most every `minIntervalMs`, and retries it after a
+ * Runs a function on request, never concurrently and at most once every `minIntervalMs`, and retries it after a
  * failure. Requests before a run starts are combined into one. A request during a run causes another run.
  */
 export class Runner {
@@ -73,7 +73,7 @@ export class Runner {
     this.#options = options;
   }
 
-  /** Requests a run. This is cheap, so it can be called for each event. */
+  /** Requests a run. This is cheap enough to call for each event. */
   request(): void {
     if (this.#isRequested || this.#isStopped) return;
     this.#isRequested = true;
@@ -83,7 +83,7 @@ export class Runner {
   }
 
   /**
-   * Requests a run at this time (monotonic), which replaces the previous time. Undefined if no run is needed. A request
+   * Requests a run at this monotonic time, which replaces the previous time. Undefined if no run is needed. A request
    * without delay belongs to the current run, so the runner is not settled in between.
    */
   requestAt(dueMs: number | undefined): void {

@@ -16,7 +16,7 @@ export interface SourceListenerParts {
   readonly notReadyTaint?: { noteNode(node: NodeRecord | undefined): void };
 }
 
-/** Passes what a source reports to the loop of any mode. */
+/** Passes a source's reports to the loop of any mode. */
 export function sourceListener(
   input: Pick<ClusterInput, "noteService" | "noteSlice" | "noteNode" | "noteSynced">,
   parts: SourceListenerParts,
@@ -52,10 +52,10 @@ export function sourceListener(
 const legalReason: RefusalReason = "missing-service-label";
 
 const quarantineEvents: Readonly<Record<ListQuarantine["outcome"], string>> = {
-  held: "List quarantined, because it would remove too many served addresses",
+  held: "List quarantined because it would remove too many served addresses",
   confirmed: "Quarantined list confirmed by a second one",
   refuted: "Quarantined list discarded, a second one contains the missing objects",
-  expired: "Quarantined list applied, no second one came within a minute",
+  expired: "Quarantined list applied, no second one arrived within a minute",
 };
 
 /** Reports a quarantined list, and its outcome. */

@@ -26,7 +26,7 @@ import { PlanAhead } from "./plan-ahead.ts";
 
 export interface SyncLoopContext extends KernelLoopContext {
   readonly reporter: SyncReporter;
-  /** If undefined, the start times of drains are lost in a restart. */
+  /** If undefined, drain start times are lost in a restart. */
   readonly drainStartTimes?: DrainStartTimes;
   /** If undefined, a restart loses track of new endpoints whose weight is still reduced. */
   readonly rampStartTimes?: RampStartTimes;
@@ -80,7 +80,7 @@ export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
   }
 
   override start(): void {
-    // Start the read early. An error is ignored here, because the next read reports it.
+    // Start the read early. An error is ignored here because the next read reports it.
     this.readServers().catch(() => undefined);
     super.start();
   }
@@ -154,7 +154,8 @@ export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
   }
 
   /**
-   * The next retry of a rejected change, missing scheduler or reverted repair, or the next step of a growing weight.
+   * Time of the next retry of a rejected change, missing scheduler or reverted repair, or of a growing weight's next
+   * step.
    */
   protected override get dueMs(): number | undefined {
     const { nextRetryMs } = this.#reconciler;

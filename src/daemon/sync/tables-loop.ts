@@ -99,7 +99,7 @@ export class TablesLoop extends Loop<TablesPlan, readonly FamilySync[], TablesLo
     return { report, isFull: families.some(({ isFull }) => isFull), findings: families };
   }
 
-  /** The first time, the existing rules determine the owners of a family's contested addresses. */
+  /** On the first call, the existing rules determine the owners of a family's contested addresses. */
   async #findOwners(family: IpFamily): Promise<void> {
     if (this.#withOwners.has(family)) return;
     const { desired } = this.plan;
@@ -133,8 +133,8 @@ export class TablesLoop extends Loop<TablesPlan, readonly FamilySync[], TablesLo
   }
 
   /**
-   * Checks whether a third party may have changed a rule, or the rules have not been read for an hour. If so, the
-   * next sync compares everything.
+   * Checks whether a third party may have changed a rule, or the rules have not been read for an hour. If so, the next
+   * sync compares everything.
    */
   async #rulesDiffer(): Promise<boolean> {
     const differs = this.input.isReady && (await this.#reconciler.mayDiffer());

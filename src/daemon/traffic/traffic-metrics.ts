@@ -1,4 +1,4 @@
-/** Traffic metrics by Service for /metrics. The kernel is read during a scrape, but at most every few seconds. */
+/** Traffic metrics by Service for /metrics. A scrape reads them from the kernel, at most once every few seconds. */
 import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/log.ts";
 import { inSlices } from "../../base/time-slice.ts";
@@ -29,7 +29,7 @@ export interface TrafficMetricsOptions {
   /** Whether to add series for each endpoint. */
   readonly hasEndpoints: boolean;
   /**
-   * Maximum number of series with separate labels, both for service ports and for endpoints. The rest share one
+   * Maximum number of series with their own labels, for service ports and separately for endpoints. The rest share one
    * series.
    */
   readonly limit: number;
@@ -95,7 +95,7 @@ export class TrafficMetrics {
           return { ...one, series: own.join("\n"), labels: own };
         }),
       );
-      // Pods change often, so an endpoint's series is removed with its real server.
+      // Pods change often, so an endpoint's series is removed together with its real server.
       const present = new Set(endpoints.map(({ series }) => series));
       this.#endpoints.take(endpoints, (series) => present.has(series));
     }
@@ -107,7 +107,7 @@ export class TrafficMetrics {
     if (!isCounting && !this.#isWarned) {
       log.warn("Traffic metrics have no connections, packets and bytes", {
         reason: "net.ipv4.vs.run_estimation is 0",
-        advice: "sysctl -w net.ipv4.vs.run_estimation=1, or kubeIpvs.runEstimation: on",
+        advice: "Run sysctl -w net.ipv4.vs.run_estimation=1, or set kubeIpvs.runEstimation: on",
       });
     }
     this.#isWarned = !isCounting;

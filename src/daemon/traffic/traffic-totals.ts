@@ -1,4 +1,4 @@
-/** Converts kernel counters to counters that never decrease while their Service exists. Pure. */
+/** Converts kernel counters into counters that never decrease while their Service exists. Pure. */
 import {
   addTraffic,
   type ConnectionCounts,
@@ -8,7 +8,7 @@ import {
   trafficSince,
 } from "../../state/traffic.ts";
 
-/** Values of the labels, in the order of the metric table. */
+/** Label values, in the order of the metric table. */
 export type LabelValues = readonly string[];
 
 /** A virtual or real server with its counters, as read from the kernel. */
@@ -27,8 +27,8 @@ export interface TrafficSeries extends ConnectionCounts {
 }
 
 /**
- * Adds the traffic between two reads, so that a series does not decrease when a virtual server is recreated. Traffic
- * from before the first read is included, so that the counters continue after a restart of the program.
+ * Adds the traffic between two reads, so a series does not decrease when a virtual server is recreated. Traffic from
+ * before the first read is included, so the counters continue after the program restarts.
  */
 export class TrafficTotals {
   readonly #limit: number;
@@ -57,7 +57,7 @@ export class TrafficTotals {
     this.#last = last;
   }
 
-  /** All series. The shared series of the rest comes last, if it exists. */
+  /** All series. The rest's shared series, if it exists, is last. */
   *series(): Generator<TrafficSeries> {
     yield* this.#own.values();
     if (this.#other !== undefined) yield this.#other;
@@ -90,7 +90,7 @@ function sumOf(series: TrafficSeries, server: CountedServer, traffic: Traffic): 
   return {
     labels: series.labels,
     traffic: addTraffic(series.traffic, traffic),
-    // Written out instead of using spread, because this runs for every endpoint in every scrape.
+    // Written out instead of using spread because this runs for every endpoint in every scrape.
     activeConnections: series.activeConnections + server.activeConnections,
     inactiveConnections: series.inactiveConnections + server.inactiveConnections,
   };

@@ -54,9 +54,9 @@ export interface UserspaceParts {
   readonly modeRecord?: ModeRecord;
   /** Called after each sync. */
   readonly onReport?: (report: SyncReport) => void;
-  /** Ends the program, because it cannot continue. */
+  /** Ends the program because it cannot continue. */
   readonly fail?: (error: Error) => void;
-  /** Defaults to the iptables programs of this machine. */
+  /** Defaults to this machine's iptables programs. */
   readonly openIptables?: (log: Logger) => Promise<UsableIptables>;
 }
 
@@ -232,7 +232,7 @@ function findConntrack(
 }
 
 /**
- * The address and port of a service port's listener, which clients connect to directly if there are no rules. Pure.
+ * The address and port of a service port's listener, to which clients connect directly if there are no rules. Pure.
  */
 function ownAddress(
   port: ServicePort,

@@ -20,9 +20,9 @@ export interface ListenerFlowsParts {
 }
 
 /**
- * Removes stale conntrack entries of UDP flows that rules redirected to a socket. While a client keeps its source
- * port, its conntrack entry remains. The entry may refer to the port of a closed listener, for example that of an
- * earlier process.
+ * Removes stale conntrack entries for UDP flows that rules redirected to a socket. While a client keeps its source
+ * port, its conntrack entry remains. The entry may refer to the port of a closed listener, such as an earlier
+ * process's.
  */
 export class ListenerFlows {
   readonly #parts: ListenerFlowsParts;
@@ -56,8 +56,8 @@ export class ListenerFlows {
 }
 
 /**
- * UDP destinations. `answers` are the addresses and ports from which replies may come: the socket at an
- * address of the node, or at loopback for local processes. An earlier mode may also have sent a flow to an endpoint,
+ * UDP destinations. `answers` are the addresses and ports from which replies may come: the socket at a
+ * node address or, for local processes, at loopback. An earlier mode may also have sent a flow to an endpoint,
  * so all serving endpoints are included.
  */
 function udpDestinations(

@@ -11,8 +11,8 @@ import type { NodeAddress } from "../../kernel/kernel.ts";
 import type { ClosableNetwork, UsableIptables } from "../../kernel/open-iptables.ts";
 
 /**
- * Uses netlink. If iptables is not available or netlink fails, uses calls that every process may make. Gateways are
- * then unknown, which does not matter without rules.
+ * Uses netlink. If iptables is not available or netlink fails, uses unprivileged system calls. Gateways are then
+ * unknown, which does not matter without rules.
  */
 export function openNetworkReader(
   usable: Pick<UsableIptables, "openNetwork"> | undefined,

@@ -2,7 +2,7 @@ import { networkInterfaces } from "node:os";
 import { type IpAddress, isIpv6LinkLocal, parseIpAddress } from "../../base/ip.ts";
 
 /**
- * The current addresses of all links except loopback, sorted. Excludes fe80::/10, because each pod's link has such an
+ * The current addresses of all links except loopback, sorted. Excludes fe80::/10 because each pod's link has such an
  * address and no client uses it.
  */
 export function readNodeAddresses(): readonly IpAddress[] {

@@ -20,7 +20,7 @@ export interface ObservedListenersContext extends Pick<SeenKernel, "usable"> {
 }
 
 /**
- * Replaces sockets and rules in observe-only mode. Plans what a start would open and write, and shows the listeners
+ * Replaces sockets and rules in observe-only mode. Plans what startup would open and write, and shows the listeners
  * that another process has open.
  */
 export class ObservedListeners implements Listeners, RulesToListeners {

@@ -4,7 +4,7 @@ import { attempt } from "../../base/attempt.ts";
 /** The usual limit of a Linux process. POSIX guarantees less. */
 const usualLimit = 1_024;
 
-/** Number of files that this process may open. Node.js has raised the soft limit to the hard one. */
+/** Number of files that this process may open. Node.js has already raised the soft limit to the hard limit. */
 export function openFileLimit(): number {
   const limits = attempt(() => readFileSync("/proc/self/limits", "utf8")) ?? "";
   const limit = /^Max open files +(\d+|unlimited)/m.exec(limits)?.[1] ?? String(usualLimit);

@@ -1,5 +1,5 @@
 /**
- * Plans what a start in userspace mode would do on this node: listeners to open and rules to write. Opens and writes
+ * Plans what starting in userspace mode would do on this node: listeners to open and rules to write. Opens and writes
  * nothing.
  */
 import { errorText } from "../../base/error-text.ts";
@@ -25,13 +25,13 @@ export interface UserspacePlan {
   readonly listeners: readonly SoughtListener[];
   /** Listeners that a process already has open. */
   readonly found: readonly OpenListener[];
-  /** Changes of chains and jumps. Rules for a listener that is not open have port 0. */
+  /** Changes to chains and jumps. Rules for a listener that is not open have port 0. */
   readonly rules: ChangePlan;
 }
 
 type Rules = Pick<Iptables, "observe" | "render">;
 
-/** State that was read from the node. */
+/** State read from the node. */
 export interface SeenKernel {
   /** Undefined if iptables is not available and there are only listeners. */
   readonly usable: (Pick<UsableIptables, "families"> & { readonly iptables: Rules }) | undefined;
@@ -93,14 +93,14 @@ function ruleChanges(
   });
 }
 
-/** Uses port 0 for a listener that is not open, because its port is unknown until then. */
+/** Uses port 0 for a listener that is not open because its port is not known yet. */
 function openOnceStarted({ wanted, localPorts }: SoughtListener): OpenListener {
   return { wanted, localPorts: localPorts ?? { port: 0, portOnLoopback: 0 } };
 }
 
 /**
- * Opens iptables. If it cannot be used, logs the reason and resolves to undefined: there are then only listeners,
- * without rules.
+ * Opens iptables. If it cannot be used, logs the reason and resolves to undefined; there are then only listeners and no
+ * rules.
  */
 export async function findIptables(
   { bindAddress, isObserveOnly }: Pick<Config, "bindAddress" | "isObserveOnly">,
@@ -120,7 +120,7 @@ export async function findIptables(
 }
 
 /**
- * Describes a listener to open, for example `+ TCP 0.0.0.0 at a free port for 10.96.0.10:80, node port 30080`. Pure.
+ * Describes a listener to open: `+ TCP 0.0.0.0 at a free port for 10.96.0.10:80, node port 30080`. Pure.
  */
 export function listenerText({ wanted, address }: SoughtListener): string {
   const { protocol, nodePort } = wanted;
@@ -131,7 +131,7 @@ export function listenerText({ wanted, address }: SoughtListener): string {
   return `+ ${protocol} ${place}${led}`;
 }
 
-/** The virtual IPs and ports that rules redirect to the listener, for example `10.96.0.10:80`. Pure. */
+/** The virtual IPs and ports that rules redirect to the listener, such as `10.96.0.10:80`. Pure. */
 export function addressesOf({
   addresses,
   port,

@@ -5,7 +5,7 @@ import { type ClaimingPlan, PortClaims } from "../../plan/claims/port-claims.ts"
 import type { ServiceListener } from "../../userspace/service-listeners.ts";
 
 /**
- * Decides which Service owns each address and port in userspace mode, by the same rule as in the other modes. This is
+ * Decides which Service owns each address and port in userspace mode, by the same rule as in other modes. This is
  * needed because rules redirect each address and port to a single listener.
  */
 export class PortalClaims extends PortClaims<ClaimingPlan> {
@@ -38,7 +38,7 @@ export class PortalClaims extends PortClaims<ClaimingPlan> {
     for (const [key, holder] of holders) this.hold(key, holder);
   }
 
-  /** The listener without the addresses and node port that other Services own. */
+  /** Returns the listener without the addresses and node port that other Services own. */
   won(listener: ServiceListener): ServiceListener {
     const plan = this.#byListener.get(listener.key);
     if (plan === undefined) return listener;

@@ -14,9 +14,9 @@ type Rules = Pick<Iptables, "observe" | "apply" | "render">;
 export class Portals {
   readonly #iptables: Rules;
   readonly #families: readonly IpFamily[];
-  /** The rules as last written or read. Has no entry for a family whose rules may have changed since. */
+  /** The rules as last written or read, without families whose rules may have changed since. */
   readonly #cached = new Map<IpFamily, CachedRules>();
-  /** True if rules were read since the last successful sync and differed from the planned ones. */
+  /** Whether rules have been read since the last successful sync and differed from the planned ones. */
   #wereMissing = false;
 
   constructor(iptables: Rules, families: readonly IpFamily[]) {

@@ -13,7 +13,7 @@ import { type FirstSyncParts, firstSync } from "../observe-once.ts";
 import { beginUserspace } from "./begin-userspace.ts";
 import { addressesOf, listenerText, type UserspacePlan } from "./plan-userspace.ts";
 
-/** Returns what a start would do. Rejects if this cannot be determined. */
+/** Returns what startup would do. Rejects if this cannot be determined. */
 export async function planUserspaceStart(config: Config, parts: FirstSyncParts): Promise<Plan> {
   const { running } = await firstSync(config, parts, (context) =>
     beginUserspace(context.config, context),

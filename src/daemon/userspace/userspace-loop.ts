@@ -27,7 +27,7 @@ export interface Listeners
     UserspaceProxier,
     "open" | "isOpen" | "openCount" | "replaceServices" | "retryFailed" | "stop"
   > {
-  /** In observe-only mode, what a start would change. */
+  /** In observe-only mode, what startup would change. */
   readonly pending?: readonly PendingChange[];
 }
 
@@ -158,7 +158,7 @@ export class UserspaceLoop extends Loop<ListenerPlan, ListenerFindings, Userspac
   }
 
   /**
-   * From now on, every Service keeps the addresses that it owns. The first time, the existing rules determine the
+   * From now on, every Service keeps the addresses that it owns. On the first call, the existing rules determine the
    * owners.
    */
   async #settleClaims(): Promise<void> {

@@ -34,6 +34,6 @@ async function ask<Kind extends keyof Answers>(
     case "absent":
       return { skipped: `no kube-ipvs answers on ${path} (${reply.reason})` };
     case "failed":
-      throw new Error(`Cannot ask kube-ipvs on ${path}: ${reply.reason}`);
+      throw new Error(`Cannot query kube-ipvs on ${path}: ${reply.reason}`);
   }
 }

@@ -6,7 +6,7 @@ import type { World } from "../world.ts";
 
 /** A version much lower than those derived from the clock. */
 const old = 1_000;
-const held = "List quarantined, because it would remove too many served addresses";
+const held = "List quarantined because it would remove too many served addresses";
 const few = 10;
 const noGuard = "--kube-ipvs-relist-guard-percent=0";
 

@@ -322,11 +322,11 @@ describe("the log of a command", () => {
   it("has only warnings for a clean-up, which prints what it removes", async () => {
     const cleanUpNode: CleanUp = async (_config, { log }) => {
       log.info("Using iptables");
-      log.warn("Two iptables backends are in use");
+      log.warn("Both iptables backends are in use");
       return true;
     };
     const { err } = await run(["--cleanup"], { daemon: { cleanUpNode } });
-    assert.deepEqual(events(err), ["Two iptables backends are in use"]);
+    assert.deepEqual(events(err), ["Both iptables backends are in use"]);
   });
 
   it("is the daemon's log for commands that keep running", async () => {

@@ -96,7 +96,10 @@ describe("rules of iptables mode", () => {
       [line?.level, line?.keys["chainCount"], line?.keys["backends"], line?.keys["ipFamilies"]],
       ["warn", 4, ["legacy", "legacy"], ["IPv4"]],
     );
-    assert.match(String(line?.keys["advice"]), /removeLeftovers: true, or .* kube-ipvs --cleanup$/);
+    assert.match(
+      String(line?.keys["advice"]),
+      /removeLeftovers: true, or .* kube-ipvs --cleanup on this node$/,
+    );
     reportLeftoverChains([kernel.iptables], ipvs, { log, ran: new Set(["iptables"]) });
     reportLeftoverChains([new FakeKernel().iptables], ipvs, { log, ran: new Set() });
     assert.equal(log.lines.length, 1);
@@ -237,7 +240,7 @@ describe("rules of userspace mode", () => {
     kernel.iptables.choice = { ...kernel.iptables.choice, hasPortals: true };
     kernel.iptables.rejects = () => true;
     await removeBeforeSync(configOf("iptables"));
-    assert.match(String(log.lines.at(-1)?.keys["advice"]), /kube-ipvs --cleanup$/);
+    assert.match(String(log.lines.at(-1)?.keys["advice"]), /kube-ipvs --cleanup on this node$/);
     const remove = removal(configOf("iptables"));
     assert.equal(await remove(), false);
     kernel.iptables.rejects = () => false;

@@ -14,7 +14,7 @@ const other: BackendFinding = { backend: "nft", reason: "kubelet's chain exists"
 
 const restart =
   "The node uses iptables backend nft (kubelet's chain exists), not legacy: exiting to restart with nft";
-const bothEvent = "Two iptables backends are in use";
+const bothEvent = "Both iptables backends are in use";
 
 describe("BackendWatch", () => {
   let kernel: FakeKernel;

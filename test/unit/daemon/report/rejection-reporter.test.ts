@@ -10,7 +10,7 @@ import { RecordingLogger } from "../../../support/recording-logger.ts";
 import { gaugeOf, silentMetrics } from "../../../support/silent-metrics.ts";
 
 const begins = "Kernel rejected a change, retrying with back-off";
-const ends = "Kernel accepts a change that it rejected";
+const ends = "Kernel accepted a change that it had rejected";
 
 let clock: FakeClock;
 let log: RecordingLogger;
