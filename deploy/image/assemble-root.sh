@@ -3,7 +3,7 @@
 # packages in packages.txt with their dependencies, from Debian's archive, and the program from dist/. The Containerfile,
 # the tests and the release all run this script, so they use the same files. For another architecture, ARCHITECTURE is
 # Debian's name for it (arm64), and PROGRAM is the folder to use instead of dist/. Packages are fetched once, into
-# build/image/packages. Needs apt, but not root.
+# build/image/packages. Needs apt, but not root. WITHOUT=iptables omits this package, for nodes with rules in nf_tables.
 set -eu
 umask 022
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
@@ -14,7 +14,7 @@ dist=${3-$project/dist}
 packages=$project/build/image/packages${foreign:+-$foreign}
 
 listed() {
-  awk -v word="$1" '$1 == word { print $2 }' "$here/packages.txt"
+  awk -v word="$1" -v omitted="${WITHOUT-}" '$1 == word && $2 != omitted { print $2 }' "$here/packages.txt"
 }
 
 # Runs apt-get as on a system without any packages. Each architecture has its own lists.
@@ -86,6 +86,7 @@ unpack_packages() {
 configure() {
   printf 'root:x:0:0:root:/:/bin/sh\n' > "$root/etc/passwd"
   printf 'root:x:0:\n' > "$root/etc/group"
+  [ "${WITHOUT-}" != iptables ] || return 0
   for family in iptables ip6tables; do
     for ending in '' -save -restore; do
       ln -sf "$family-nft$ending" "$root/usr/sbin/$family$ending"
