@@ -1,4 +1,4 @@
-/** The types of checks and their findings. */
+/** Types for checks and their findings. */
 import { errorText } from "../base/error-text.ts";
 import type { Host, Node } from "./node.ts";
 
@@ -69,10 +69,10 @@ export interface SkippedCheck {
   readonly reason: string;
 }
 
-/** Maximum number of named objects. */
+/** Maximum number of objects to name. */
 const maxNamed = 5;
 
-/** Names the first objects and counts the others. `count` is the total number if `all` is incomplete. */
+/** Names the first objects and counts the rest. If `all` is incomplete, `count` is the total. */
 export function listed(all: readonly string[], count: number = all.length): string {
   const named = all.slice(0, maxNamed);
   const more = count - named.length;

@@ -51,23 +51,23 @@ export interface AddressFacts {
 export interface ReversePathFacts {
   /** Links on which rp_filter is 1. */
   readonly strictLinks: readonly string[];
-  /** Packets of any link that it dropped since boot. */
+  /** Packets on any link that it has dropped since boot. */
   readonly droppedPackets: number;
 }
 
 export interface ProxyFacts {
   /** Describes a running kube-proxy: its process, or its answer on a port. Undefined if there is none. */
   readonly otherProxy?: string;
-  /** Whether a process holds the instance lock, which means that kube-ipvs runs. */
+  /** Whether a process holds the instance lock, which means that kube-ipvs is running. */
   readonly isInstanceRunning: boolean;
-  /** Configured health and metrics ports on which a process listens. */
+  /** Configured health and metrics ports on which a process is listening. */
   readonly takenPorts: readonly number[];
 }
 
 export interface FileFacts {
-  /** Soft limit of this process's open files. */
+  /** This process's soft limit on open files. */
   readonly limit: number;
-  /** Number of open files of the whole system; `max` is its limit. */
+  /** Number of open files in the whole system; `max` is its limit. */
   readonly open: number;
   readonly max: number;
 }
@@ -106,12 +106,12 @@ export interface Cluster {
   readonly metalLb: () => Promise<string | undefined>;
 }
 
-/** The answer of this node's daemon. */
+/** What this node's daemon answers. */
 export interface DaemonFacts extends Pick<Status, "conflicts"> {
   readonly counts: Pick<Status["counts"], "conflicts">;
 }
 
-/** Facts whose reading cannot fail. */
+/** Facts that can be read without failure. */
 export interface Host extends Pick<Config, "mode" | "scheduler" | "isStrictArp"> {
   /** The kernel release from uname: `6.1.0-13-amd64`. */
   readonly kernelRelease: string;

@@ -11,7 +11,7 @@ import type { NamedOutcome } from "./outcome.ts";
 import { hasFailed, reportText } from "./report.ts";
 import { runChecks } from "./run.ts";
 
-/** No check failed, a check failed, or the test could not run. */
+/** Exit codes: no check failed, a check failed, or the test could not run. */
 const exitCodes = { passed: 0, failed: 1, notRun: 2 } as const;
 
 /** Rejects if the test cannot run or is interrupted. */

@@ -1,4 +1,4 @@
-/** The permissions in deploy/kustomize/e2e are for one test. If they were not removed, a later start deletes them. */
+/** The permissions in deploy/kustomize/e2e are for one test. If they were not removed, a later run deletes them. */
 import type { Clock } from "../base/clock.ts";
 import { type BindingsApi, unlessMissing } from "./cluster/cluster-api.ts";
 import { program } from "./objects.ts";
@@ -6,8 +6,8 @@ import { program } from "./objects.ts";
 const validForHours = 24;
 
 /**
- * If the permissions were applied more than a day ago, deletes their bindings and rejects. Does nothing if the bindings do
- * not exist, which means that the user has other permissions.
+ * If the permissions were applied more than a day ago, deletes their bindings and rejects. If the bindings do not
+ * exist, the user has other permissions, and nothing is done.
  */
 export async function requireFreshRights(
   rbac: BindingsApi,
@@ -18,7 +18,7 @@ export async function requireFreshRights(
   if (appliedAt === undefined) return;
   const ageHours = (clock.nowMs() - new Date(appliedAt).getTime()) / 3_600_000;
   if (ageHours <= validForHours) return;
-  // The ClusterRoleBinding is deleted last, because it permits the deletion of the other bindings.
+  // The ClusterRoleBinding is deleted last because it permits deleting the other bindings.
   for (const namespace of [program, "kube-system"]) {
     await unlessMissing(rbac.deleteNamespacedRoleBinding({ name: program, namespace }));
   }

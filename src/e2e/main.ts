@@ -1,6 +1,6 @@
 /**
- * The entry point of kube-ipvs-e2e, which runs the acceptance test of a cluster and the commands of the test's pods. The
- * daemon's image contains this program, so that the test does not need another image.
+ * The entry point of kube-ipvs-e2e, which runs the cluster acceptance test and the commands of the test's pods. The
+ * daemon's image contains this program, so the test does not need another image.
  */
 import { errorText } from "../base/error-text.ts";
 
@@ -9,7 +9,7 @@ interface Command {
   readonly run: (args: readonly string[]) => Promise<number | undefined>;
 }
 
-/** Commands of the test's pods, by the first argument. Each command loads only its own module. */
+/** The test pods' commands, by their first argument. Each command loads only its own module. */
 const podCommands: Readonly<Record<string, () => Promise<Command>>> = {
   serve: () => import("./pod/serve.ts"),
   ask: () => import("./pod/ask.ts"),

@@ -94,11 +94,11 @@ export const roles = {
   client: { "kube-ipvs.io/e2e": "client" },
   /** Backends on the first node. */
   first: { "kube-ipvs.io/e2e-node": "first" },
-  /** Backends of the Service from which one backend is removed. */
+  /** Backends of the Service that loses a backend. */
   draining: { "kube-ipvs.io/e2e-drain": "true" },
 } as const;
 
-/** Services of the test, by their purpose. */
+/** The test's Services, by purpose. */
 export const serviceRoles = [
   "web",
   "node-port",

@@ -1,4 +1,4 @@
-/** The command line of the acceptance test. Pure. */
+/** The acceptance test's command line. Pure. */
 import { parseArgs } from "node:util";
 import { allChecks } from "./checks/all-checks.ts";
 import type { ReportFormat } from "./report.ts";
@@ -11,7 +11,7 @@ export interface E2eOptions {
   readonly daemonSelector: string;
   /** Image of the test's pods. If undefined, the daemon's image is used. */
   readonly image?: string;
-  /** Number of nodes that get pods of the test. */
+  /** Number of nodes on which the test creates pods. */
   readonly nodeCount: number;
   /** Nodes to test. If empty, all nodes are tested. */
   readonly nodes: readonly string[];

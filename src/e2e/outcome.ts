@@ -1,6 +1,6 @@
 export type Result = "ok" | "failed" | "not applicable";
 
-/** The result of a check, with one sentence about the observation or about why it does not apply. */
+/** A check's result, with one sentence about what was observed or why it does not apply. */
 export interface Outcome {
   readonly result: Result;
   readonly detail: string;

@@ -23,11 +23,11 @@ export interface RunContext extends Waiting {
   readonly api: ClusterApi;
   readonly shell: ExecShell;
   readonly options: E2eOptions;
-  /** Reports progress with one line. */
+  /** Reports progress in one line. */
   readonly progress: (line: string) => void;
 }
 
-/** Time limit for pods to become ready, including image pulls, and for the deletion of a namespace. */
+/** Time limit for pods to become ready, including image pulls, and for namespace deletion. */
 const preparationMs = 300_000;
 const zoneLabel = "topology.kubernetes.io/zone";
 /** A zone without nodes. */
@@ -75,7 +75,7 @@ export async function prepare(context: RunContext): Promise<Scene> {
 async function findDaemons({ api, options }: RunContext): Promise<readonly Daemon[]> {
   const { daemonNamespace: namespace, daemonSelector: labelSelector } = options;
   const { items } = await api.core.listNamespacedPod({ namespace, labelSelector });
-  // Terminating pods are ignored, because they will be replaced.
+  // Terminating pods are ignored because they will be replaced.
   return items
     .filter(({ metadata }) => metadata?.deletionTimestamp === undefined)
     .flatMap((pod) => daemonOf(pod) ?? [])
@@ -146,7 +146,7 @@ function nodeWithPods(
   };
 }
 
-/** Uses an existing unused namespace, such as that of deploy/kustomize/e2e. Replaces a namespace of an earlier run. */
+/** Uses an existing unused namespace, such as deploy/kustomize/e2e's. Replaces an earlier run's namespace. */
 async function makeNamespace(context: RunContext): Promise<void> {
   const { api, options, progress } = context;
   const { namespace } = options;
@@ -163,7 +163,7 @@ function isOwn({ metadata }: V1Namespace): boolean {
   return metadata?.labels?.[ownLabel] === "true";
 }
 
-/** A namespace without pods is unused, because every run creates its pods before other objects. */
+/** A namespace without pods is unused because every run creates its pods before other objects. */
 async function isUnused({ core }: ClusterApi, { metadata }: V1Namespace): Promise<boolean> {
   if (metadata?.deletionTimestamp !== undefined) return false;
   const { items } = await core.listNamespacedPod({ namespace: metadata?.name ?? "" });
@@ -181,7 +181,10 @@ async function makeServices({
   return new Map(await Promise.all(made));
 }
 
-/** Creates an EndpointSlice. Only the first backend's hint names the first node's zone; others name a zone without nodes. */
+/**
+ * Creates an EndpointSlice. Only the first backend's hint names the first node's zone; others name a zone without
+ * nodes.
+ */
 async function makeHints(
   { api, options: { namespace } }: RunContext,
   nodes: readonly TestNode[],
@@ -205,7 +208,7 @@ export async function removeAll(context: RunContext): Promise<void> {
   if (found === undefined) return;
   if (!isOwn(found)) {
     throw new Error(
-      `Namespace ${name} does not belong to kube-ipvs-e2e; choose another with --namespace`,
+      `Namespace ${name} does not belong to kube-ipvs-e2e; choose a different one with --namespace`,
     );
   }
   await unlessMissing(api.core.deleteNamespace({ name }));

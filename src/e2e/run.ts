@@ -9,7 +9,7 @@ import type { Scene } from "./scene.ts";
  * is interrupted, or if something cannot be removed.
  */
 export async function runChecks(context: RunContext): Promise<readonly NamedOutcome[]> {
-  // The removal is never interrupted.
+  // Removal is never interrupted.
   const removal = { ...context, signal: AbortSignal.any([]) };
   try {
     const scene = await prepare(context);
@@ -45,7 +45,7 @@ async function outcomeOf(
   return { check: name, ...outcome };
 }
 
-/** The outcome of a check that throws. */
+/** The outcome if a check throws. */
 function failure(error: unknown): Outcome {
   return { result: "failed", detail: errorText(error) };
 }

@@ -17,7 +17,7 @@ export interface Backend {
   readonly addresses: readonly string[];
 }
 
-/** A node with pods of the test. */
+/** A node with test pods. */
 export interface TestNode {
   readonly name: string;
   /** Addresses of type InternalIP. */
@@ -26,7 +26,7 @@ export interface TestNode {
   readonly zone?: string;
   readonly client: PodPlace;
   readonly fromPod: Vantage;
-  /** The host network of the node, from which the daemon's pod opens connections. */
+  /** The node's host network, from which the daemon's pod opens connections. */
   readonly fromHost: Vantage;
   readonly backends: readonly Backend[];
 }
@@ -38,9 +38,9 @@ export interface Scene {
   readonly patience: Patience;
   readonly nodes: readonly [TestNode, ...TestNode[]];
   readonly services: ReadonlyMap<ServiceRole, V1Service>;
-  /** Status of the first node's daemon before the first check. */
+  /** The status of the first node's daemon before the first check. */
   readonly firstStatus: Status;
-  /** Lists the daemons' pods again, because a restart replaces a pod. */
+  /** Lists the daemons' pods again because a restart replaces a pod. */
   readonly listDaemons: () => Promise<readonly Daemon[]>;
 }
 
@@ -83,7 +83,7 @@ export async function answerOf<Answer>(
 ): Promise<Answer> {
   const words = ["kube-ipvs", command, ...flags, ...rest, "--output=json"];
   const result = await shell.run(place, words);
-  // A command that answers may have a non-zero exit code, which is its verdict.
+  // A command that answers may exit with a non-zero code, which is its verdict.
   if (result.out !== "") return parseJson(result.out) as Answer;
   throw failureOf(result, `kube-ipvs ${command} on ${nodeName}`);
 }

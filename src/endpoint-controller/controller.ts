@@ -29,8 +29,8 @@ interface Informed<T> {
 }
 
 /**
- * Keeps the EndpointSlices of Services with selectors up to date with their Pods. Starts to write when all four lists
- * are complete. Continues through every outage of the API server until it is stopped.
+ * Keeps the EndpointSlices of Services with selectors in sync with their Pods. Starts writing when all four lists are
+ * complete. Survives all API server outages, and continues until stopped.
  */
 export class EndpointController {
   readonly #dependencies: ReflectorDependencies;
@@ -61,7 +61,7 @@ export class EndpointController {
     });
   }
 
-  /** Whether all lists are complete and no write is left. */
+  /** Whether all lists are complete and no writes remain. */
   get isSettled(): boolean {
     return this.#unsynced.size === 0 && this.#queue.isIdle;
   }
@@ -117,7 +117,7 @@ export class EndpointController {
       onSynced: () => this.#noteSynced(kind),
       onRefusal: (refusal) => this.#nameRefusal(refusal),
       onListQuarantine: ({ outcome, known, missing }) =>
-        this.#log.warn("List removes many objects, relist guard", {
+        this.#log.warn("Relist guard judged a list that removes many objects", {
           resource: kind,
           outcome,
           known,
@@ -127,8 +127,7 @@ export class EndpointController {
   }
 
   /**
-   * Logs each invalid field once, up to a maximum number of fields, because objects may be many and invalid for a long
-   * time.
+   * Logs each invalid field once, up to a maximum number of fields, since many objects may be invalid for a long time.
    */
   #nameRefusal({ kind, subject: object, field, reason, message: err }: Refusal): void {
     const key = `${kind} ${object} ${field} ${reason}`;
@@ -171,8 +170,8 @@ export class EndpointController {
   }
 
   /**
-   * Warns at the first failure and then at every doubling. The first conflicts are only logged verbosely, because they
-   * are normal with two writers.
+   * Warns at the first failure and then at each doubling. The first conflicts are logged only at higher verbosity
+   * because they are normal with two writers.
    */
   #noteFailure(service: ServiceName, error: unknown, { failures, delayMs }: Retry): void {
     const keys = { service, err: errorText(error), retryInMs: Math.round(delayMs), failures };

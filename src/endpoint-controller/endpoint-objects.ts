@@ -60,7 +60,7 @@ export class EndpointObjects {
     return [...new Set(concerned)];
   }
 
-  /** Returns all Services if the zone of a Node changed, because every Service may have Pods there. This is rare. */
+  /** Returns all Services if a Node's zone changed because every Service may have Pods there. This is rare. */
   replaceNode(
     previous: NodeRecord | undefined,
     current: NodeRecord | undefined,

@@ -2,11 +2,12 @@ import type { Logger } from "../base/log.ts";
 import type { ServiceName } from "../base/service-name.ts";
 
 /**
- * Number of messages at the default verbosity. With another controller in the cluster, every Service may cause one.
+ * Maximum number of messages at the default verbosity. If the cluster has another controller, every Service may cause
+ * one.
  */
 const maxLines = 20;
 
-/** Logs once for each Service that another manager has slices for it, and logs when that is no longer the case. */
+/** Logs once for each Service for which another manager has slices, and again when that is no longer the case. */
 export class OtherManagers {
   readonly #log: Logger;
   readonly #managed = new Map<ServiceName, string>();
@@ -24,8 +25,8 @@ export class OtherManagers {
     else this.#managed.set(service, managedBy);
     const event =
       managedBy === undefined
-        ? "EndpointSlices of the Service have no other manager any more, making them"
-        : "EndpointSlices of the Service have another manager, leaving it alone";
+        ? "Service's EndpointSlices have no other manager anymore, creating them"
+        : "Service's EndpointSlices have another manager, skipping the Service";
     this.#write(event, { service, ...(managedBy === undefined ? {} : { managedBy }) });
   }
 

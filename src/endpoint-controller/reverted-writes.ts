@@ -3,14 +3,14 @@ import { nameHash } from "../base/name-hash.ts";
 import type { ServiceName } from "../base/service-name.ts";
 import type { SlicePlan } from "../endpoint-slices/plan-slices.ts";
 
-/** A third party keeps reverting the slices of a Service, so the next write must wait. */
+/** A third party keeps reverting a Service's slices, so the next write must wait. */
 export class RevertedError extends Error {
   /** Remaining time before the next attempt. */
   readonly waitMs: number;
 
   constructor(service: ServiceName, times: number, waitMs: number) {
     const advice =
-      "another controller or an admission webhook changes them too; let only one program manage them";
+      "another controller or an admission webhook also changes them; let only one program manage them";
     super(`EndpointSlices of ${service} were changed back ${times} times: ${advice}`);
     this.name = "RevertedError";
     this.waitMs = waitMs;
@@ -18,7 +18,7 @@ export class RevertedError extends Error {
 }
 
 interface Written {
-  /** Digest of the last plan. The plan itself may contain thousands of endpoints. */
+  /** A digest of the last plan, since the plan itself may contain thousands of endpoints. */
   readonly digest: string;
   readonly times: number;
   readonly atMs: number;
@@ -50,7 +50,7 @@ export class RevertedWrites {
     if (leftMs > 0) throw new RevertedError(service, before.times, leftMs);
   }
 
-  /** Must be called after a plan was written. */
+  /** Must be called after a plan has been written. */
   note(service: ServiceName, plan: SlicePlan): void {
     const digest = digestOf(plan);
     const before = this.#written.get(service);

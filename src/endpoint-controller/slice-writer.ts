@@ -9,7 +9,7 @@ import { controllerResources, controllerRole } from "./resources.ts";
 
 const requestTimeoutMs = 30_000;
 
-/** Writes plans to the API server, which rejects writes to objects that changed since they were read. */
+/** Writes plans to the API server, which rejects writes to objects that have changed since they were read. */
 export class SliceWriter {
   readonly #connection: ApiConnection;
   readonly #signal: AbortSignal;
@@ -20,8 +20,8 @@ export class SliceWriter {
   }
 
   /**
-   * Writes a plan: creates first, then updates, and deletes last, so that endpoints are added before others are
-   * removed. Throws ApiError at the first write that fails. The next plan starts from the stored state at that time.
+   * Writes a plan: creates first, then updates, and deletes last, so endpoints are added before others are removed.
+   * Throws ApiError at the first write that fails. The next plan starts from the stored state at that time.
    */
   async write({ creates, updates, deletes }: SlicePlan): Promise<void> {
     for (const slice of creates) await this.#send("create", slice.name, sliceObject(slice));

@@ -19,7 +19,7 @@ export interface Retry {
 
 /** Number of keys that are processed at the same time. */
 const workers = 4;
-/** Delay before a key is processed, because changes come in bursts. */
+/** Delay before a key is processed because changes come in bursts. */
 const batchMs = 100;
 const firstRetryMs = 500;
 const longestRetryMs = 60_000;
@@ -64,8 +64,8 @@ export class WorkQueue {
   }
 
   /**
-   * Adds a key. If the key is waiting for a retry, it is processed soon instead, because the cause of the failure may
-   * be gone.
+   * Adds a key. If the key is waiting for a retry, it is processed soon instead because the cause of the failure may be
+   * gone.
    */
   add(key: string): void {
     if (this.#running.has(key)) this.#addedMeanwhile.add(key);
@@ -91,7 +91,7 @@ export class WorkQueue {
   }
 
   async #run(key: string): Promise<void> {
-    // Yields once, so that the caller can first record that this key is running.
+    // Yields once so that the caller can first record that this key is running.
     await Promise.resolve();
     const delayMs = await this.#work(key);
     this.#running.delete(key);
@@ -118,8 +118,8 @@ export class WorkQueue {
   }
 
   /**
-   * Doubles with each failure, plus up to 50% random jitter, so that keys that failed together are retried at
-   * different times.
+   * Doubles with each failure, plus up to 50% random jitter so that keys that failed together are retried at different
+   * times.
    */
   #delayMs(failures: number, error: unknown): number {
     const baseMs = Math.min(longestRetryMs, firstRetryMs * 2 ** Math.min(failures - 1, 20));

@@ -2,7 +2,7 @@ import { familyOf, type IpAddress, type IpFamily } from "../base/ip.ts";
 import type { PodRecord, SelectingService, SliceEndpoint, SlicePort } from "./objects.ts";
 import { bareName } from "./selection.ts";
 
-/** Endpoints with the same ports. A slice has one list of ports for all of its endpoints. */
+/** Endpoints with the same ports. A slice has one port list for all of its endpoints. */
 export interface EndpointGroup {
   readonly ports: readonly SlicePort[];
   /** Keys are Pod names. */
@@ -18,8 +18,8 @@ export function portsKey(ports: readonly SlicePort[]): string {
 }
 
 /**
- * The endpoints of a Service in one family, grouped by ports. Endpoints differ in their ports if a named target port
- * has different numbers in their Pods. Without Pods, returns one empty group, so that an empty slice exists. Pure.
+ * A Service's endpoints in one family, grouped by ports. Endpoints have different ports if a named target port has
+ * different numbers in their Pods. Without Pods, returns one empty group so that an empty slice exists. Pure.
  */
 export function endpointGroups(
   service: SelectingService,
@@ -83,8 +83,8 @@ function endpointOf(
 type Hints = Pick<SliceEndpoint, "zoneHints" | "nodeHints">;
 
 /**
- * Topology hints, if the Service requests that traffic stays close: the endpoint's zone, or its node and zone. Only
- * ready endpoints have hints. Without a known zone, there is no zone hint. Pure.
+ * Topology hints, if the Service requests that traffic stay close: the endpoint's zone, or its node and zone. Only
+ * ready endpoints have hints. If the zone is unknown, there is no zone hint. Pure.
  */
 function hintsOf(
   { trafficDistribution }: Pick<SelectingService, "trafficDistribution">,

@@ -56,7 +56,7 @@ export interface SelectingService {
   readonly name: ServiceName;
   /** Empty if the object comes from a manifest. */
   readonly uid: string;
-  /** Never empty, because Services without a selector get their endpoints from other controllers. */
+  /** Never empty because Services without a selector get their endpoints from other controllers. */
   readonly selector: Labels;
   readonly labels: Labels;
   /** If empty, the families are unknown and those of the Pods apply. */
@@ -64,7 +64,7 @@ export interface SelectingService {
   readonly ports: readonly TargetedPort[];
   readonly publishesNotReady: boolean;
   readonly isHeadless: boolean;
-  /** Where traffic should stay: in the client's zone, or on the client's node. If absent, traffic may go anywhere. */
+  /** Where traffic should stay: in the client's zone or on its node. If absent, traffic may go anywhere. */
   readonly trafficDistribution?: "zone" | "node";
 }
 
@@ -89,7 +89,7 @@ export interface SliceEndpoint {
   readonly isTerminating: boolean;
   /** Zone of the endpoint's node. Undefined if unknown. */
   readonly zone?: string;
-  /** Undefined without hints, to save memory for most endpoints. */
+  /** Undefined without hints, which saves memory for most endpoints. */
   readonly zoneHints?: readonly string[];
   readonly nodeHints?: readonly string[];
 }

@@ -21,10 +21,10 @@ interface Draft {
 }
 
 /**
- * Packs the endpoints of a group into slices so that few slices change. Existing endpoints stay in their slice. New
- * endpoints first fill slices that are written anyway, because they changed or because `mustWrite` returns true. All
- * remaining endpoints go into the fullest slice with enough space, or into new slices. Slices are never merged, because
- * that would cause unnecessary writes. Pure.
+ * Packs a group's endpoints into slices so that few slices change. Existing endpoints stay in their slice. New
+ * endpoints first fill slices that are written anyway because they changed or `mustWrite` returns true. The rest are
+ * added to the fullest slice with enough space, or to new slices. Slices are never merged because that would cause
+ * unnecessary writes. Pure.
  */
 export function pack(
   group: EndpointGroup,
@@ -43,7 +43,7 @@ export function pack(
   return drafts;
 }
 
-/** Returns a slice's endpoints that are still wanted, with their current fields, and removes them from `missing`. */
+/** Returns a slice's endpoints that are still desired, with their current fields, and removes them from `missing`. */
 function keepEndpoints(stored: StoredSlice, missing: Map<string, SliceEndpoint>): Draft {
   const endpoints: SliceEndpoint[] = [];
   let isChanged = false;
@@ -57,7 +57,7 @@ function keepEndpoints(stored: StoredSlice, missing: Map<string, SliceEndpoint>)
   return { stored, endpoints, isChanged };
 }
 
-/** Sorts the fullest slice first, so that slices without endpoints stay empty and can be deleted. */
+/** Sorts the fullest slice first so that slices without endpoints stay empty and can be deleted. */
 function byFullness(drafts: readonly Draft[]): readonly Draft[] {
   return drafts.toSorted((one, other) => other.endpoints.length - one.endpoints.length);
 }

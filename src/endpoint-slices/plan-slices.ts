@@ -39,8 +39,7 @@ export interface SlicePlan {
   readonly updates: readonly SliceUpdate[];
   readonly deletes: readonly StoredSlice[];
   /**
-   * The other manager of the Service's slices. Empty if a slice does not name its manager. Undefined if there is no
-   * other manager.
+   * The other manager of the Service's slices. Empty if a slice does not name its manager. Undefined if there is none.
    */
   readonly managedBy?: string;
 }
@@ -51,9 +50,8 @@ export interface SliceUpdate {
 }
 
 /**
- * Plans the slices of one Service. If another manager has slices for the Service, the Service is left to that manager:
- * the slices of kube-ipvs are deleted as soon as the other slices have endpoints, and other slices are never changed.
- * Pure.
+ * Plans one Service's slices. If another manager has slices for the Service, the Service is left to that manager:
+ * kube-ipvs's slices are deleted as soon as the other slices have endpoints, and other slices are never changed. Pure.
  */
 export function planSlices(situation: SliceSituation): SlicePlan {
   const { service, stored } = situation;
@@ -93,7 +91,7 @@ interface FamilySituation {
   readonly pods: readonly PodRecord[];
   readonly family: IpFamily;
   readonly zoneOf: ZoneOf;
-  /** The slices of this family that kube-ipvs manages. */
+  /** The slices in this family that kube-ipvs manages. */
   readonly stored: readonly StoredSlice[];
 }
 
@@ -137,7 +135,7 @@ function* freeNames(
   }
 }
 
-/** The planned slices. A slice is only empty if the Service has no endpoints. */
+/** The planned slices. A slice is empty only if the Service has no endpoints. */
 function plannedSlices(family: FamilySituation): readonly PlannedSlice[] {
   const { service, pods, stored } = family;
   const byName = stored.toSorted((one, other) => (one.name < other.name ? -1 : 1));

@@ -1,11 +1,11 @@
 import type { PodRecord, SelectingService } from "./objects.ts";
 import { namespaceOf } from "./selection.ts";
 
-/** Pods by namespace and label, so that the Pods of a Service are found without checking every Pod of the cluster. */
+/** Pods by namespace and label, so that a Service's Pods are found without checking every Pod in the cluster. */
 export class PodIndex {
   readonly #pods = new Map<string, Set<PodRecord>>();
 
-  /** Replaces a Pod's previous record by its current one. */
+  /** Replaces a Pod's previous record with its current one. */
   replace(previous: PodRecord | undefined, current: PodRecord | undefined): void {
     for (const key of previous === undefined ? [] : keysOf(previous)) this.#drop(key, previous);
     if (current === undefined) return;

@@ -18,7 +18,7 @@ export function bareName(name: string): string {
   return name.slice(name.indexOf("/") + 1);
 }
 
-/** The Pods of a Service, sorted by name, so that equal input gives equal slices. Pure. */
+/** A Service's Pods, sorted by name so that equal input yields equal slices. Pure. */
 export function podsOf(service: SelectingService, pods: Iterable<PodRecord>): readonly PodRecord[] {
   const namespace = namespaceOf(service.name);
   const selected = [...pods].filter(

@@ -1,4 +1,4 @@
-/** Checks for conflicts between virtual IPs and the addresses of hosts, and checks ARP settings. */
+/** Checks for conflicts between virtual IPs and host addresses, and checks ARP settings. */
 import { counted } from "../../base/counted.ts";
 import {
   broadcastOf,
@@ -29,14 +29,14 @@ export const addressChecks: readonly Check[] = [
       if (collisions.length > 0) {
         return fail(
           listed(collisions),
-          "remove the addresses from other links (ip -br address), or give these Services other addresses; list the addresses in kubeIpvs.unboundAddresses if software of this node must have them, or set kubeIpvs.reservedAddresses: refuse and restart kube-ipvs",
+          "remove the addresses from other links (ip -br address), or give these Services other addresses; list the addresses in kubeIpvs.unboundAddresses if software on this node must have them, or set kubeIpvs.reservedAddresses: refuse and restart kube-ipvs",
         );
       }
       const overlaps = overlapsOf(found);
       if (overlaps.length > 0) {
         return warn(
           listed(overlaps),
-          "change the service range or the node's network, which must not overlap",
+          "change the service range or the node's network so that they do not overlap",
         );
       }
       const count = counted(found.virtualIps.length, "virtual IP");
@@ -74,7 +74,7 @@ export const addressChecks: readonly Check[] = [
       if (isStrictArp) return ok(`${seen}; strict ARP is on`);
       return warn(
         `${seen}; strict ARP is off`,
-        "set ipvs.strictARP: true, unless MetalLB uses BGP only",
+        "set ipvs.strictARP: true, unless MetalLB uses only BGP",
       );
     },
   }),

@@ -6,7 +6,7 @@ import type { Cluster, Node, RightFact } from "../node.ts";
 const smallSkewMs = 5_000;
 const largeSkewMs = 60_000;
 
-/** Services work without writing Events and without removing the Node's taint. */
+/** Services work even if kube-ipvs cannot write Events or remove the Node's taint. */
 function isOptional(right: RightFact): boolean {
   return right.resource.startsWith("events.") || isForTaint(right);
 }
@@ -15,9 +15,9 @@ function isForTaint({ resource, verb }: RightFact): boolean {
   return resource === "nodes" && verb === "patch";
 }
 
-const roleRemedy = "bind the user of kube-ipvs to the ClusterRole system:node-proxier";
+const roleRemedy = "bind kube-ipvs's user to the ClusterRole system:node-proxier";
 const taintRemedy =
-  "bind the user of kube-ipvs to a ClusterRole that may patch nodes, or set kubeIpvs.removeNotReadyTaint: false";
+  "bind kube-ipvs's user to a ClusterRole that may patch nodes, or set kubeIpvs.removeNotReadyTaint: false";
 
 /** Throws if no API server is configured. */
 export function clusterOf({ cluster }: Pick<Node, "cluster">): Cluster {
@@ -29,7 +29,7 @@ export const clusterChecks: readonly Check[] = [
   check({
     name: "clock",
     needs: ["cluster"],
-    why: "certificates and tokens are rejected if the clock is wrong",
+    why: "if the clock is wrong, certificates and tokens are rejected",
     read: (node) => clusterOf(node).version(),
     judge({ aheadMs }) {
       const skewMs = Math.abs(aheadMs);
@@ -58,7 +58,7 @@ export const clusterChecks: readonly Check[] = [
   check({
     name: "api-rights",
     needs: ["cluster"],
-    why: "kube-ipvs cannot serve Services if it is not permitted to read them",
+    why: "without permission to read Services, kube-ipvs cannot serve them",
     read: (node) => clusterOf(node).rights(),
     judge(rights) {
       const denied = rights.filter(({ isAllowed }) => !isAllowed);

@@ -21,7 +21,7 @@ const expirePath = "net/ipv4/vs/expire_nodest_conn";
 /** Without these settings, all traffic stops. The others affect individual connections. */
 const essentialPaths: ReadonlySet<string> = new Set(["net/ipv4/vs/conntrack", forwardPath]);
 
-/** Maximum cost of reading one counter: kernel commit 2232642ec3fb, see docs/reports/scale.md. */
+/** Maximum cost of reading one counter: kernel commit 2232642ec3fb; see docs/reports/scale.md. */
 const nanosecondsPerCounter = 38;
 /** Estimator work per round, in milliseconds, that is considered too much. A round runs every 2 s. */
 const longRoundMs = { timer: 50, threads: 500 } as const;
@@ -34,7 +34,7 @@ export const ipvsChecks: readonly Check[] = [
     name: "network-namespaces",
     modes: ipvsMode,
     needs: ["ipvs"],
-    why: "IPVS shares its connection table and the work of its statistics among all namespaces",
+    why: "all namespaces share the IPVS connection table and the cost of IPVS statistics",
     read: (node) => node.otherNamespaces(),
     judge(others) {
       if (others.length === 0) return ok("no other network namespace has virtual servers");
@@ -67,7 +67,7 @@ export const ipvsChecks: readonly Check[] = [
   check({
     name: "forwarding",
     modes: ["iptables"],
-    why: "if this sysctl is 0, the node does not forward packets to pods, and kube-ipvs does not set it in iptables mode",
+    why: "if this sysctl is 0, the node does not forward packets to pods; kube-ipvs does not set it in iptables mode",
     read: ({ sysctl }) => sysctl(forwardPath),
     judge(value) {
       if (value === undefined) return unknown("the kernel has no net.ipv4.ip_forward");
@@ -79,7 +79,7 @@ export const ipvsChecks: readonly Check[] = [
     name: "conn-reuse-mode",
     modes: ipvsMode,
     needs: ["ipvs"],
-    why: "this sysctl decides which real server a client reaches if the client soon reuses a port",
+    why: "this sysctl decides which real server a client reaches if it soon reuses a port",
     read: ({ sysctl }) => sysctl(reusePath),
     judge(value, host) {
       if (value === undefined) return unset(reusePath, host);
@@ -91,7 +91,7 @@ export const ipvsChecks: readonly Check[] = [
         return wrong(evidence, { path: reusePath, value: "0" }, host);
       }
       if (value !== "0") return ok(evidence);
-      // kube-ipvs does not restore the value, which was set to 0 by software for older kernels.
+      // kube-ipvs does not restore the value, which software for older kernels set to 0.
       return warn(
         `${evidence}: connections from reused ports still reach draining real servers`,
         command(reusePath, "1"),
@@ -116,7 +116,7 @@ export const ipvsChecks: readonly Check[] = [
     judge(figures, { cpuCount, kernelRelease }) {
       if (figures === "off")
         return ok(
-          "disabled: the kernel does not count traffic, so the numbers of ipvsadm --stats do not change",
+          "disabled: the kernel does not count traffic, so the figures in ipvsadm --stats do not change",
         );
       const servers = figures.virtualServers + figures.realServers;
       const roundMs = (servers * cpuCount * nanosecondsPerCounter) / 1e6;
@@ -134,7 +134,7 @@ export const ipvsChecks: readonly Check[] = [
     name: "connection-table",
     modes: ipvsMode,
     needs: ["ipvs", "installed"],
-    why: "long chains in the IPVS connection table slow down every new connection",
+    why: "long hash chains in the IPVS connection table slow down every new connection",
     read: async (node) => ({
       connections: (await node.ipvs()).connections,
       bits: await node.connTabBits(),
@@ -156,7 +156,7 @@ interface PresentSetting extends SysctlSetting {
   readonly present: string | undefined;
 }
 
-/** Reads the sysctls that the daemon sets and that have no check of their own. Skips IPVS sysctls without IPVS. */
+/** Reads the sysctls that the daemon sets, except those with their own check. Without IPVS, skips IPVS sysctls. */
 async function readSettings(node: Node): Promise<readonly PresentSetting[]> {
   const hasIpvs = await isIpvsAvailable(node);
   return planSysctls(node)
@@ -177,10 +177,10 @@ function unset(path: string, { isBeforeInstall }: Host): Judgement {
   const evidence = `the kernel has no ${nameOf(path)}`;
   return isBeforeInstall
     ? ok(`${evidence} yet: ip_vs adds it, and kube-ipvs sets it at startup`)
-    : unknown(evidence, "load ip_vs; older kernels do not have every setting");
+    : unknown(evidence, "load ip_vs; older kernels lack some settings");
 }
 
-/** A wrong value is ok before the installation. Afterwards, it means that other software reverted it. */
+/** Before installation, a wrong value is ok. Afterwards, it means that other software reverted the setting. */
 function wrong(
   evidence: string,
   { path, value }: SysctlSetting,
@@ -196,7 +196,7 @@ function estimatorRemedy(version: number): string {
     return "dedicate CPUs to the estimator: sysctl -w net.ipv4.vs.est_cpulist=LIST, or disable it: sysctl -w net.ipv4.vs.run_estimation=0";
   if (version >= linux(5, 16))
     return "sysctl -w net.ipv4.vs.run_estimation=0 (traffic figures are lost)";
-  return "use Linux 5.16 or newer, where the estimator can be disabled";
+  return "use Linux 5.16 or later, in which the estimator can be disabled";
 }
 
 function nameOf(path: string): string {

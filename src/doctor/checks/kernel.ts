@@ -4,9 +4,9 @@ import { type Check, check, fail, ipvsMode, kernelModes, ok, unknown, warn } fro
 import { ipvsStateOf, type ModuleState } from "../node.ts";
 
 interface KernelFault {
-  /** The first version that has the fault. Undefined if every earlier version has it. */
+  /** The first version with the bug. Undefined if every earlier version has it. */
   readonly from?: number;
-  /** The first version without the fault. */
+  /** The first version without the bug. */
   readonly before: number;
   readonly what: string;
 }
@@ -37,7 +37,7 @@ export const kernelChecks: readonly Check[] = [
         case "available":
           return ok("IPVS available: yes");
         case "loadable":
-          return ok("IPVS available: yes, ip_vs is loaded when kube-ipvs starts");
+          return ok("IPVS available: yes, ip_vs will be loaded when kube-ipvs starts");
         case "missing":
           return fail(
             `IPVS available: no, the kernel ${kernelRelease} has no ip_vs`,
@@ -55,7 +55,7 @@ export const kernelChecks: readonly Check[] = [
   check({
     name: "capabilities",
     modes: kernelModes,
-    why: "without NET_ADMIN nothing in the kernel can be read or changed",
+    why: "without NET_ADMIN, nothing in the kernel can be read or changed",
     read: (node) => node.missingCapabilities(),
     judge(missing) {
       if (missing.length === 0) return ok("NET_ADMIN and NET_RAW are available");
@@ -69,7 +69,7 @@ export const kernelChecks: readonly Check[] = [
   check({
     name: "kernel",
     modes: ipvsMode,
-    why: "some kernels have faults in IPVS that no proxy can work around",
+    why: "some kernels have IPVS bugs that no proxy can work around",
     read: ({ kernelRelease }) => kernelRelease,
     judge(release) {
       const version = linuxOf(release);
@@ -133,7 +133,7 @@ export const kernelChecks: readonly Check[] = [
       if (problem === undefined) return ok(`${scheduler} is available`);
       return fail(
         problem,
-        `modprobe ip_vs_${scheduler} on the node, or set another ipvs.scheduler`,
+        `modprobe ip_vs_${scheduler} on the node, or set a different ipvs.scheduler`,
       );
     },
   }),

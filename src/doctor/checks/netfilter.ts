@@ -1,4 +1,4 @@
-/** Checks connection tracking, ipsets, and rules of other software. */
+/** Checks connection tracking, ipsets, and other software's rules. */
 import { counted } from "../../base/counted.ts";
 import type { ObservedIpSet } from "../../state/ip-set.ts";
 import { type Check, check, fail, ipvsMode, kernelModes, ok, unknown, warn } from "../check.ts";
@@ -37,7 +37,7 @@ export const netfilterChecks: readonly Check[] = [
   }),
   check({
     name: "local-ports",
-    why: "if a process of the node connects from a node port, the answers reach the Service instead of the process",
+    why: "if a process on the node connects from a port that is also a node port, the answers reach the Service instead",
     read: ({ sysctl }) => ({
       range: sysctl("net/ipv4/ip_local_port_range") ?? "",
       reserved: sysctl("net/ipv4/ip_local_reserved_ports") ?? "",
@@ -58,7 +58,7 @@ export const netfilterChecks: readonly Check[] = [
   check({
     name: "ipset-limits",
     modes: ipvsMode,
-    why: "if an ipset is full, it rejects entries, and their Services do not work completely",
+    why: "a full ipset rejects entries, so some Services work only partly",
     read: (node) => node.sets(),
     judge(all) {
       const ours = all.filter(
@@ -77,14 +77,14 @@ export const netfilterChecks: readonly Check[] = [
       const isAnyFull = tight.some((set) => fillLevelOf(set) >= 1);
       return (isAnyFull ? fail : warn)(
         words.join("; "),
-        "kube-ipvs replaces a set that gets too small with a larger one; kube-proxy does not, so entries of Services are missing",
+        "kube-ipvs replaces a set that becomes too small with a larger one; kube-proxy does not, so Service entries are missing",
       );
     },
   }),
   check({
     name: "iptables-backends",
     modes: kernelModes,
-    why: "the kernel applies the rules of both backends, but the programs of one do not show those of the other",
+    why: "the kernel applies both backends' rules, but each backend's programs show only their own",
     read: async (node) => ({ writer: await node.rulesWriter(), ...(await node.backends()) }),
     judge({ writer, legacy, nft }, { mode }) {
       if (!legacy.isInstalled && !nft.isInstalled) {
@@ -97,7 +97,7 @@ export const netfilterChecks: readonly Check[] = [
       if (legacy.ruleCount === 0 || nft.ruleCount === 0) return ok(rules);
       return warn(
         `${rules}: both apply to every packet`,
-        "configure every program of the node to use one of them, then reboot; iptables-nft-save and iptables-legacy-save show the rules",
+        "configure every program on the node to use the same backend, then reboot; iptables-nft-save and iptables-legacy-save show the rules",
       );
     },
   }),
@@ -113,7 +113,7 @@ export const netfilterChecks: readonly Check[] = [
       if ((legacy.hasPortals || nft.hasPortals) && mode !== "userspace") {
         return warn(
           `userspace mode left chains in ${legacy.hasPortals ? "legacy" : "nft"}`,
-          "kube-ipvs removes them at startup; to remove them before, run kube-ipvs --cleanup",
+          "kube-ipvs removes them at startup; to remove them earlier, run kube-ipvs --cleanup",
         );
       }
       const chains = legacy.leftoverChainCount + nft.leftoverChainCount;

@@ -1,4 +1,4 @@
-/** Packets that the node drops although the virtual servers are as planned: rules of other software, and rp_filter. */
+/** Packets that the node drops although the virtual servers are as planned: other software's rules, and rp_filter. */
 import type { Explanation, PacketLoss } from "../../answer/explanation.ts";
 import { counted } from "../../base/counted.ts";
 import { hostPort, type IpAddress } from "../../base/ip.ts";
@@ -28,8 +28,8 @@ const rulesCheck = check({
     const isIntended = losses.every(({ from, isCertain }) => from === "elsewhere" || !isCertain);
     const isRoute = losses.every(({ cause }) => cause.includes("ip route get"));
     const remedy = isRoute
-      ? "correct the route to the endpoint, which the network plugin usually writes"
-      : "configure the software that wrote the rule to accept packets of Services and the answers (iptables-save or nft list ruleset shows the rule)";
+      ? "correct the route to the endpoint, which is usually written by the network plugin"
+      : "configure the software that wrote the rule to accept packets to Services and their replies (iptables-save or nft list ruleset shows the rule)";
     return (isIntended ? warn : fail)(
       listed(texts),
       `${remedy}; kube-ipvs explain --to ADDRESS:PORT shows the whole path`,
@@ -39,7 +39,7 @@ const rulesCheck = check({
 
 const reversePathCheck = check({
   name: "rp-filter",
-  why: "a strict rp_filter drops packets of a client if the route to the client uses another interface",
+  why: "a strict rp_filter drops a client's packets if the route back to the client uses a different interface",
   read: (node) => node.reversePath(),
   judge({ strictLinks, droppedPackets }) {
     const links = strictLinks.length === 0 ? "no interface" : listed(strictLinks);
@@ -49,7 +49,7 @@ const reversePathCheck = check({
       return ok(`${evidence}, apart from ARP requests, which are not counted`);
     return warn(
       evidence,
-      "if the count grows: sysctl -w net.ipv4.conf.all.rp_filter=2, or correct the routes; kube-ipvs explain --from CLIENT --in INTERFACE --to ADDRESS:PORT shows the route that is missing",
+      "if the count grows: sysctl -w net.ipv4.conf.all.rp_filter=2, or correct the routes; kube-ipvs explain --from CLIENT --in INTERFACE --to ADDRESS:PORT shows the missing route",
     );
   },
 });

@@ -1,4 +1,4 @@
-/** Checks for other proxies, and for limits and mounts of this process. */
+/** Checks for other proxies, and checks this process's limits and mounts. */
 import { type Check, check, fail, kernelModes, ok, warn } from "../check.ts";
 
 export const otherProxyCheck: Check = check({
@@ -21,7 +21,7 @@ export const otherProxyCheck: Check = check({
   },
 });
 
-/** A lower limit may not suffice: watches, listeners and programs need dozens, plus one per health-check node port. */
+/** A lower limit may not suffice. Watches, listeners and programs need dozens, plus one per health-check node port. */
 const fewFiles = 1_024;
 const nearlyAll = 0.9;
 
@@ -45,7 +45,7 @@ export const processChecks: readonly Check[] = [
     read: (node) => node.mounts(),
     judge({ isContainer, isLockShared }) {
       if (!isContainer) return ok("not in a container: /run/xtables.lock is the node's");
-      if (isLockShared) return ok("/run/xtables.lock of the node is mounted");
+      if (isLockShared) return ok("the node's /run/xtables.lock is mounted");
       return warn(
         "the node's /run/xtables.lock is not mounted into this container",
         "mount the node's /run/xtables.lock (hostPath, type FileOrCreate)",

@@ -1,4 +1,7 @@
-/** Reads version, permissions, other nodes and MetalLB from the API server. Limits time and size of all responses. */
+/**
+ * Reads the version, permissions, other nodes and MetalLB's presence from the API server. Limits the time and size of
+ * all responses.
+ */
 
 import { readJson } from "../../api/cluster/answers.ts";
 import { listNodes } from "../../api/cluster/list-nodes.ts";
@@ -13,14 +16,14 @@ import type { Cluster, OtherNode, RightFact } from "../node.ts";
 import { once } from "./once.ts";
 
 const timeoutMs = 10_000;
-/** A list of 5,000 nodes has about 20 MB. */
+/** A list of 5,000 nodes takes about 20 MB. */
 const listTimeoutMs = 60_000;
 
 export interface ClusterOptions {
   readonly connect: () => Promise<ApiConnection>;
   readonly clock: Clock;
   readonly nodeName: string;
-  /** The rights to check. */
+  /** The permissions to check. */
   readonly rights: readonly Right[];
 }
 
@@ -96,7 +99,7 @@ const allocatedAnnotation = /^metallb\.(?:universe\.tf|io)\//;
 const metalLbPods = { labelSelector: "app.kubernetes.io/name=metallb", limit: "1" };
 const metalLbConfigMap = "/api/v1/namespaces/metallb-system/configmaps/config";
 
-/** Detects MetalLB by its pods or its ConfigMap, if this process may read them, or by annotations of Services. */
+/** Detects MetalLB by its pods or its ConfigMap, if this process may read them, or by Service annotations. */
 async function readMetalLb(asked: ListConnection): Promise<string | undefined> {
   const read = async (path: string, query: Readonly<Record<string, string>>): Promise<unknown> => {
     const response = await asked.connection.request(path, query, AbortSignal.timeout(timeoutMs));
@@ -117,5 +120,5 @@ async function readMetalLb(asked: ListConnection): Promise<string | undefined> {
   });
   const [first] = found;
   if (first === undefined) return undefined;
-  return `Service ${escapeUnprintable(first)} has its address from MetalLB`;
+  return `Service ${escapeUnprintable(first)} got its address from MetalLB`;
 }

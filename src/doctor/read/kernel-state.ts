@@ -8,7 +8,7 @@ import { setFor } from "../../plan/sets.ts";
 import type { AddressFacts, BackendFact, IpvsFigures, ReversePathFacts } from "../node.ts";
 import { isIpvsLoaded } from "./modules.ts";
 
-/** Throws if IPVS is not loaded, because a request would load it. */
+/** Throws if IPVS is not loaded because a request would load it. */
 export async function readIpvs({ ipvs }: KernelReaders): Promise<IpvsFigures> {
   if (!isIpvsLoaded()) throw new Error("IPVS is not loaded");
   const servers = await ipvs.listVirtualServers();
@@ -67,7 +67,7 @@ export async function readAddresses({ link, ipSets }: KernelReaders): Promise<Ad
   };
 }
 
-/** Names of counters are on one line that begins with `TcpExt:`, their values on the next. */
+/** Counter names are on one line that begins with `TcpExt:`, and their values are on the next. */
 export function readReversePath(
   { sysctl }: Pick<KernelReaders, "sysctl">,
   counters: string = readFileSync("/proc/net/netstat", "latin1"),

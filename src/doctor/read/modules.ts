@@ -1,4 +1,4 @@
-/** Reads the state of the kernel modules that kube-ipvs requires, see docs/kernel.md. */
+/** Reads the state of the kernel modules that kube-ipvs requires; see docs/kernel.md. */
 import { existsSync } from "node:fs";
 import { errorText } from "../../base/error-text.ts";
 import type { Config } from "../../config/config.ts";
@@ -8,7 +8,7 @@ import type { ModuleFact, ModuleState } from "../node.ts";
 /** Folder in which the match `recent` shows its lists. */
 const recentFolder = "/proc/net/xt_recent";
 
-/** `shownBy` is a file that exists only if the module is available. It detects built-in modules that no list contains. */
+/** `shownBy` is a file that exists only if the module is available. It detects built-in modules that are not listed. */
 interface NeededModule {
   readonly name: string;
   readonly shownBy?: string;
@@ -60,7 +60,7 @@ export async function readModules(
   });
 }
 
-/** Undefined if the scheduler is available. Asks the kernel only if IPVS is loaded, because a request would load it. */
+/** Undefined if the scheduler is available. Asks the kernel only if IPVS is loaded because a request would load it. */
 export async function readSchedulerProblem(
   readers: KernelReaders,
   scheduler: string,

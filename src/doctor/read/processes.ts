@@ -18,7 +18,7 @@ export interface OwnPorts {
   readonly ports: readonly number[];
 }
 
-/** An answer on kube-proxy's port is ignored if kube-ipvs runs, because kube-ipvs gave it. */
+/** If kube-ipvs is running, an answer on kube-proxy's port is ignored because it came from kube-ipvs. */
 export async function readProxies(
   { sockets }: Pick<KernelReaders, "sockets">,
   { lockName, ports }: OwnPorts,

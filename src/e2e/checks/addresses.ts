@@ -51,7 +51,8 @@ export async function sessionAffinity(scene: Scene): Promise<Outcome> {
 
 export async function dualStack(scene: Scene): Promise<Outcome> {
   const [, second] = clusterIps(scene, "web");
-  if (second === undefined) return notApplicable("the cluster gives a Service one IP family");
+  if (second === undefined)
+    return notApplicable("the cluster assigns only one IP family to a Service");
   const detail = `${second}: TCP and UDP, from pods and from nodes`;
   return await scene.patience.outcomeOf(detail, async () =>
     problemsOf(await reachFromEverywhere(scene, second, servicePort, 2)),

@@ -9,12 +9,12 @@ import { externalPolicy, hints, internalPolicy } from "./policies.ts";
 
 export interface Check {
   readonly name: string;
-  /** The statement that is true if the check is ok. */
+  /** A statement that is true if the check is ok. */
   readonly promise: string;
   readonly run: (scene: Scene) => Promise<Outcome>;
 }
 
-/** Checks of a group run at the same time. A check that affects others has its own group. */
+/** The checks in a group run at the same time. A check that affects others has its own group. */
 export const checkGroups: readonly (readonly Check[])[] = [
   [
     { name: "daemons", promise: "kube-ipvs is ready and OK on every node", run: health },

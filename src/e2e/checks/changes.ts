@@ -11,7 +11,7 @@ import { allBackends, answerOf, clusterIps, daemonOn, type Scene } from "../scen
 import { tcp } from "./answers.ts";
 
 const attempts = 6;
-/** Time to observe an open connection, long enough for several pings. */
+/** How long to observe an open connection: long enough for several pings. */
 const aWhileMs = 1_500;
 
 /** A removed endpoint keeps its connection and gets no new ones. */
@@ -32,7 +32,7 @@ export async function draining(scene: Scene): Promise<Outcome> {
   );
 }
 
-/** Replacing a daemon breaks no connection, and the new daemon accepts new ones. */
+/** Replacing a daemon breaks no connections, and new ones work with the new daemon. */
 export async function restart(scene: Scene): Promise<Outcome> {
   const [first] = scene.nodes;
   const { held } = await hold(scene, "web");
@@ -54,7 +54,7 @@ export async function restart(scene: Scene): Promise<Outcome> {
   );
 }
 
-/** Opens a connection from the first node's client and keeps it in use. Resolves when a backend has answered. */
+/** Opens a connection from the first node's client and keeps it active. Resolves when a backend has answered. */
 async function hold(
   scene: Scene,
   role: ServiceRole,
@@ -72,7 +72,7 @@ async function namesAt(scene: Scene, role: ServiceRole): Promise<readonly string
   return answers.map(({ name }) => name);
 }
 
-/** Removes the label that the Service selects from a backend. */
+/** Removes from a backend the label that the Service selects. */
 async function leave({ api, namespace }: Scene, name: string): Promise<void> {
   const labels = Object.fromEntries(Object.keys(roles.draining).map((label) => [label, null]));
   const body = { metadata: { labels } };

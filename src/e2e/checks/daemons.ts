@@ -1,4 +1,4 @@
-/** Checks of the daemons: health, the kernel state, and the Services that they serve. */
+/** Checks the daemons' health, the kernel state, and the Services that they serve. */
 import type { Answers, Status } from "../../answer/answers.ts";
 import type { Daemon } from "../daemon-pod.ts";
 import { notApplicable, type Outcome } from "../outcome.ts";
@@ -44,7 +44,7 @@ export async function nothingLeft(scene: Scene): Promise<Outcome> {
   });
 }
 
-/** Names of the Services of the test's namespace that a node serves. */
+/** Names of the Services in the test's namespace that a node serves. */
 async function servedServices(
   { shell, namespace }: Scene,
   daemon: Daemon,

@@ -1,4 +1,4 @@
-/** Checks of the daemon's account: its rights, forbidden requests, and Events. */
+/** Checks the daemon's account: its permissions, forbidden requests, and Events. */
 import { ApiError } from "../../api/api-error.ts";
 import { neededRights, type Right, rightsTo } from "../../api/needed-rights.ts";
 import { errorText } from "../../base/error-text.ts";
@@ -6,7 +6,7 @@ import { claimingService, program } from "../objects.ts";
 import { judged, notApplicable, type Outcome, ok } from "../outcome.ts";
 import { clusterIps, daemonOn, type Scene } from "../scene.ts";
 
-/** Some rights that the role system:node-proxier does not grant. */
+/** Some permissions that the role system:node-proxier does not grant. */
 const excessRights: readonly Right[] = [
   ...rightsTo("", "secrets", ["list"]),
   ...rightsTo("", "pods", ["create"]),

@@ -1,4 +1,4 @@
-/** Checks of traffic policies and topology hints. */
+/** Checks traffic policies and topology hints. */
 import { servicePort } from "../objects.ts";
 import { notApplicable, type Outcome } from "../outcome.ts";
 import { clusterIps, nodeAddress, nodePort, type Scene } from "../scene.ts";

@@ -38,7 +38,7 @@ export function clusterApi(connection: ApiConnection): ClusterApi {
   const httpApi: HttpLibrary = {
     send: (request) => new Observable(answerOf(connection, request)),
   };
-  // The host name is not used, because the connection knows the server.
+  // The hostname is not used because the connection knows the server.
   const baseServer = new ServerConfiguration("http://kubernetes", {});
   const configuration = createConfiguration({ baseServer, httpApi });
   return {

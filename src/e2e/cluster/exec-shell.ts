@@ -111,14 +111,14 @@ export class RunningCommand {
     return await promise;
   }
 
-  /** Sends a line to standard input, which ends the command, and resolves with the whole output. */
+  /** Ends the command by sending a line to standard input, and resolves with the whole output. */
   async stop(): Promise<CommandResult> {
     this.#input?.write("\n");
     return await this.ended;
   }
 }
 
-/** Uses our credentials and our certificate check for the library's web sockets. */
+/** Uses our credentials and our certificate check for the library's WebSockets. */
 class OurCredentials extends KubeConfig {
   readonly #credentials: Credentials;
 
@@ -166,7 +166,7 @@ function exitCodeOf({ status, details }: V1Status): number | undefined {
   return cause === undefined ? undefined : Number(cause.message);
 }
 
-/** Formats the library's rejection, which is a web socket event. */
+/** Formats the library's rejection, which is a WebSocket event. */
 function handshakeProblem(error: unknown): string {
   const { message: text = "" } = error as { readonly message?: string };
   const [, status] = /Unexpected server response: (\d+)/.exec(text) ?? [];

@@ -16,7 +16,7 @@ import {
 
 const patienceMs = 2_000;
 
-/** Asks all questions at the same time, and makes the attempts of a question one after the other. */
+/** Asks all questions at the same time, and makes each question's attempts one after the other. */
 export async function run([questions = "[]"]: readonly string[]): Promise<undefined> {
   const all = await Promise.all((parseJson(questions) as readonly Question[]).map(askOne));
   writeSync(1, `${JSON.stringify(all)}\n`);

@@ -1,4 +1,4 @@
-/** The protocol between pods of the acceptance test. Pure. */
+/** The protocol between the acceptance test's pods. Pure. */
 
 /** Every backend listens here, over TCP and UDP. */
 export const backendPort = 8080;
@@ -32,7 +32,7 @@ export interface HeldConnection {
   readonly ending: string;
 }
 
-/** A client's first line. `name` asks for the name, and `hold` also asks to echo all later lines. */
+/** A client's first line. `name` requests the name, and `hold` also requests an echo of all later lines. */
 export const requests = { name: "name", hold: "hold" } as const;
 
 /** A backend's answer: `backend-0 10.244.1.5`. IPv4-mapped addresses are written as IPv4. */

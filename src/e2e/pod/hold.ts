@@ -1,6 +1,6 @@
 /**
- * `kube-ipvs-e2e hold ADDRESS PORT`: keeps a connection in use until standard input has data or ends. Prints a line of
- * JSON with the backend's name when it is open, and another with the result at the end.
+ * `kube-ipvs-e2e hold ADDRESS PORT`: keeps a connection active until standard input has data or ends. Prints one line
+ * of JSON with the backend's name when the connection is open, and one with the result at the end.
  */
 import { once } from "node:events";
 import { writeSync } from "node:fs";

@@ -147,7 +147,7 @@ const cases: readonly Case[] = [
     check: "ipvs",
     verdict: "ok",
     node: { modules: known([{ name: "ip_vs", state: "loadable" }]) },
-    says: /^IPVS available: yes, ip_vs is loaded when kube-ipvs starts – /,
+    says: /^IPVS available: yes, ip_vs will be loaded when kube-ipvs starts – /,
   },
   { check: "ipvs", verdict: "ok", node: { modules: unreadable }, says: /^IPVS available: yes – / },
   {
