@@ -27,7 +27,8 @@ process.stderr.on("error", () => {});
 
 const running = runCommandLine(process.argv.slice(2), {
   ...outlet,
-  readFile: (path) => readFileSync(path, "utf8"),
+  // The path cannot be opened if stdin is a socket, or if the system does not have the link.
+  readFile: (path) => readFileSync(path === "/dev/stdin" ? 0 : path, "utf8"),
   writeFile: (path, text) => writeFileSync(path, text),
   writeBytes: (path, bytes) => {
     if (path === "-") process.stdout.write(bytes);

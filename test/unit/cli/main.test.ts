@@ -96,6 +96,15 @@ describe("the process", () => {
     assert.deepEqual([stdout, stderr], ["Usage: kube-ipvs [command] [flags]\n\n", ""]);
   });
 
+  it("reads stdin if it is a socket", () => {
+    const { status, stdout } = spawnSync(process.execPath, [main, "__nodes", "status"], {
+      input: "= n1 1\n!no answer\n",
+      encoding: "utf8",
+    });
+    assert.equal(status, 1);
+    assert.match(stdout, /^n1 .* no answer$/m);
+  });
+
   it("exits with 1 and one line on stderr after a mistake", async () => {
     const { code, out, err } = await program("--proxy-mode", "nftables", "--v=1");
     assert.deepEqual([code, out], [1, ""]);
