@@ -10,12 +10,12 @@ import { queryOf } from "./services.ts";
 export const compareCommand: Command = {
   name: "compare",
   usage: "[SERVICE] [flags]",
-  summary: "print which nodes serve a Service differently, run by kubectl kube-ipvs",
+  summary: "print which nodes serve a Service differently (through kubectl kube-ipvs)",
   description:
     "kubectl kube-ipvs compare runs this command on all nodes, and prints the nodes that differ from most " +
-    "others: frontends, schedulers, session affinity, ready endpoints, endpoints in use and reasons. On one " +
-    "node, it prints what this node contributes. Without SERVICE, it compares all Services.\n" +
-    "Exit codes: 0 no difference, 1 error, 2 nodes differ or do not answer.",
+    "others in frontends, schedulers, session affinity, ready endpoints, endpoints in use or reasons. Run on " +
+    "one node, it prints that node's data. Without SERVICE, it compares all Services.\n" +
+    "Exit codes: 0 no differences; 1 error; 2 nodes differ or do not answer.",
   options: [...outputOptions(), namespaceOption],
   needsNoMode: true,
   mostArguments: 1,

@@ -5,12 +5,12 @@ import { printAndWatch } from "../watch.ts";
 
 export const historyCommand: Command = {
   name: "history",
-  summary: "print the last changes by third parties, and changes that the kernel rejected",
+  summary: "print recent changes by third parties, and changes that the kernel rejected",
   description:
-    "Prints the last 500 events since the daemon started, the oldest first: drift, which is kernel state " +
-    "that a third party changed, and when the kernel began and ceased to reject a change.\n" +
-    "It asks the daemon's operator socket.\n" +
-    "Exit codes: 0 printed, 1 error, or no daemon answers.",
+    "Prints up to 500 events since the daemon started, oldest first: drift, which is kernel state that a " +
+    "third party changed, and when the kernel started and stopped rejecting a change.\n" +
+    "The data comes from the daemon's operator socket.\n" +
+    "Exit codes: 0 success; 1 error, or no daemon answers.",
   options: [...outputOptions(), watchOption],
   needsNoMode: true,
   examples: [

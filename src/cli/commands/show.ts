@@ -27,18 +27,18 @@ const views: Readonly<Record<string, View<never>>> = {
 export const showCommand: Command = {
   name: "show",
   usage: "FILE [PART] [flags]",
-  summary: "print an archive of kube-ipvs sysdump, or a part of it",
+  summary: "print a kube-ipvs sysdump archive, or one of its parts",
   description:
-    "Prints the list of parts in an archive that kube-ipvs sysdump wrote, or one of its parts. Answers " +
-    "of commands are printed as the command prints them.\n" +
-    "Exit codes: 0 printed, 1 error.",
+    "Lists the parts of an archive that kube-ipvs sysdump wrote, or prints one of them. Command output is " +
+    "printed as the command itself would print it.\n" +
+    "Exit codes: 0 success; 1 error.",
   hasOwnFlagsOnly: true,
   needsNoMode: true,
   options: outputOptions("name"),
   mostArguments: 2,
   examples: [
-    { command: "kube-ipvs show node.tar.gz", purpose: "the parts" },
-    { command: "kube-ipvs show node.tar.gz status", purpose: "the status of that node" },
+    { command: "kube-ipvs show node.tar.gz", purpose: "list the parts" },
+    { command: "kube-ipvs show node.tar.gz status", purpose: "print that node's status" },
     { command: "kube-ipvs show node.tar.gz plan -o json", purpose: "for scripts" },
   ],
   run: async ({ arguments: [path, wanted], print, writeOut }) => {

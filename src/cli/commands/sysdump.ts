@@ -16,14 +16,14 @@ import { queryOf } from "./services.ts";
 export const sysdumpCommand: Command = {
   name: "sysdump",
   usage: "[SERVICE] [flags]",
-  summary: "write one archive with all facts about this node that an issue needs",
+  summary: "write an archive with everything about this node that a bug report needs",
   description:
     "Writes a .tar.gz archive with the answers of status, services, drains, plan, doctor and explain, " +
     "the configuration, metrics, virtual servers, sets, rules, addresses, routes, kernel settings " +
-    "and the end of the log. With SERVICE, explain traces packets to this Service instead of a sample. It contains no secrets, and kube-ipvs show prints it.\n" +
-    "A part that fails, takes longer than 15 seconds or is larger than 16 MB is named in the index. " +
+    "and the end of the log. With SERVICE, explain traces packets to this Service instead of a sample. The archive contains no secrets, and kube-ipvs show prints it.\n" +
+    "The index names each part that fails, takes longer than 15 seconds or is larger than 16 MB. " +
     "After 90 seconds, the remaining parts are skipped.\n" +
-    "Exit codes: 0 written, 1 error.",
+    "Exit codes: 0 success; 1 error.",
   usesRunningConfig: true,
   needsNoMode: true,
   mostArguments: 1,
@@ -33,14 +33,14 @@ export const sysdumpCommand: Command = {
       ...valueOption(
         "filename",
         "file",
-        "the archive; - for stdout (default: kube-ipvs-sysdump-TIME.tar.gz in this folder)",
+        "archive to write; - for stdout (default: kube-ipvs-sysdump-TIME.tar.gz in the current directory)",
       ),
       short: "f",
     },
     switchOption("redact", "replace addresses and names consistently, and omit the log"),
   ],
   examples: [
-    { command: "kube-ipvs sysdump --redact", purpose: "to attach to a public issue" },
+    { command: "kube-ipvs sysdump --redact", purpose: "for a public issue" },
     { command: "kube-ipvs sysdump shop/web", purpose: "if one Service is affected" },
     {
       command: "kubectl -n kube-system exec POD -- kube-ipvs sysdump -f - > node.tar.gz",
