@@ -19,7 +19,7 @@ export function explainForwarded(input: DestinationInput, to: Destination): Expl
     ? forwardedText(target.summary, destination, to)
     : `Packets from this node to ${destinationText(destination)} are refused: kube-ipvs does not listen there`;
   const taken = takenPacket(before, isReached ? summary : before.summary, planned);
-  const listener = `listener of kube-ipvs at ${destinationText(destination)}`;
+  const listener = `kube-ipvs listener at ${destinationText(destination)}`;
   return {
     ...target,
     ...destination,

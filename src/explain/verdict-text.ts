@@ -38,7 +38,7 @@ function fateText(end: PathEnd, packet: Packet, endpointCount: number): string {
     case "dropped":
       return `are ${end.kind}${byText(end.by)}`;
     case "node":
-      return "reach this node itself, and no Service";
+      return "reach this node itself, not a Service";
     case "forwarded":
       return end.link === undefined
         ? `are not delivered: ${packet.destination} is not an address of this node, and there is no route to it`

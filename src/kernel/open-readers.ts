@@ -61,7 +61,7 @@ export function openReaders(clock: Clock): KernelReaders {
     nftTables: new NftTablesClient(parts),
     nftRules: new NftRulesetClient(parts),
     nftSets: new NftSetsClient(parts),
-    ownNftRules: new NftRulesClient(parts, "it was chosen before"),
+    ownNftRules: new NftRulesClient(parts, "it was chosen earlier"),
     // With "routes", the client lists virtual IPs in both forms.
     link: new DummyLinkClient({ ...parts, modules, virtualAddresses: "routes" }),
     routes: new RoutesClient(parts),
@@ -79,7 +79,7 @@ export function openReaders(clock: Clock): KernelReaders {
       const programs = await programsOf(runProgram, backend);
       return new IptablesClient(
         { runProgram },
-        { backend, programs, reason: "it was chosen before" },
+        { backend, programs, reason: "it was chosen earlier" },
       );
     },
     close() {

@@ -78,7 +78,7 @@ export function notStarted(code: string, { program }: ProgramCall, cause?: unkno
     return new ProgramError(program, "not-allowed", `${code} (not permitted to run it)`, cause);
   }
   if (code === "EMFILE" || code === "ENFILE") {
-    const advice = "too many files are open: ulimit -n, sysctl fs.file-nr";
+    const advice = "too many open files: check ulimit -n and sysctl fs.file-nr";
     return new ProgramError(program, "not-started", `${code} (${advice})`, cause);
   }
   return new ProgramError(program, "not-started", `it could not be started: ${code}`, cause);

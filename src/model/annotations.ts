@@ -199,7 +199,7 @@ function schedulerProblemOf(
   return { reason: "scheduler-unavailable", message };
 }
 
-const unknownMessage = `kube-ipvs knows ${Object.keys(readers)
+const unknownMessage = `kube-ipvs supports ${Object.keys(readers)
   .map((name) => name.slice(prefix.length))
   .join(", ")} under ${prefix}`;
 

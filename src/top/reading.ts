@@ -67,6 +67,6 @@ export function estimatorNotes({
   if (isCounting) return [];
   return [
     "The IPVS estimator is off (net.ipv4.vs.run_estimation=0): the kernel does not count connections, packets or bytes. " +
-      "The numbers of active and inactive connections are correct",
+      "The counts of active and inactive connections are correct",
   ];
 }

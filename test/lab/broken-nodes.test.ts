@@ -185,7 +185,7 @@ const breakages: readonly Breakage[] = [
       "ip route del blackhole 10.244.1.20; ip route add 10.244.1.20/32 dev veth2 src 10.244.1.1",
     answered: 2,
     command: doctor,
-    cause: /no route to 10\.244\.1\.20, or one that rejects packets/,
+    cause: /no route to 10\.244\.1\.20, or the route rejects packets/,
     fix: /route|network plugin|CNI/i,
   },
   {

@@ -117,7 +117,7 @@ describe("iptables", () => {
         const holder = await holdLock(9);
         await assert.rejects(iptables.apply("IPv4", [chain]), (error: unknown) => {
           assert.ok(isIptablesBusy(error), String(error));
-          assert.match(String(error), /exit code 4: another program holds the xtables lock/);
+          assert.match(String(error), /exited with code 4: another program holds the xtables lock/);
           return true;
         });
         await holder.released;

@@ -140,7 +140,7 @@ describe("traffic that other settings on the node stop", () => {
       try {
         const { code, out } = kubeIpvs(...asked);
         test.diagnostic(out);
-        assert.match(out, /there is no route to 10\.244\.1\.10, or one that rejects packets/);
+        assert.match(out, /there is no route to 10\.244\.1\.10, or the route rejects packets/);
         assert.match(
           out,
           /^Packets .* are balanced over 2 of 2 endpoints and masqueraded, but packets to 1 of them are dropped: there is no route/,

@@ -20,7 +20,7 @@ export function deliver(arrived: ArrivedPacket, state: NodeState): EndpointPath 
   const lost = { realServer: endpoint, isMasqueraded, fate: "dropped" } as const;
   const { address } = endpoint;
   if (!isHere(address, state) && !state.network.routes.has(address)) {
-    const obstacle = `there is no route to ${address}, or one that rejects packets (ip route get ${address})`;
+    const obstacle = `there is no route to ${address}, or the route rejects packets (ip route get ${address})`;
     return { ...lost, steps, obstacle };
   }
   const source = isMasqueraded ? leavingAddress(address, state) : packet.source;
@@ -121,7 +121,7 @@ function answerObstacle(
   if (isLocal(source, state)) {
     const isElsewhere = state.bound.has(source) && !isOnNode;
     return isElsewhere
-      ? `the endpoint's node does not send ${source} back to this node`
+      ? `the endpoint's node does not send answers for ${source} to this node`
       : undefined;
   }
   // An endpoint on the same link as the client answers it directly, unless netfilter sees the bridge's packets.

@@ -54,7 +54,7 @@ function unfilteredBridge(
  */
 function returnPathEnd({ source, inLink }: Packet, { network }: NodeState): PathEnd | undefined {
   if (inLink === "" || inLink !== network.strictLink) {
-    const by = `the missing return path: there is no route to ${source}, or one that rejects packets (ip route get ${source})`;
+    const by = `the missing return path: there is no route to ${source}, or the route rejects packets (ip route get ${source})`;
     return network.unrouted.has(routeKey(source)) ? { kind: "dropped", by } : undefined;
   }
   const back = network.routes.get(source)?.link;

@@ -234,7 +234,7 @@ export class IptablesClient implements Iptables {
     this.#log.warn("Chains contain nftables rules that iptables cannot read", {
       ipFamily: family,
       chains,
-      effect: "Order and copies of the jumps in these chains are not checked",
+      effect: "The order and number of jumps in these chains are not checked",
       advice: "Keep native nftables rules in separate tables",
     });
   }

@@ -84,7 +84,7 @@ function composeMessage(
 ): string {
   const explanation = explain(exitCode, programMessage);
   return [
-    `Cannot ${run.action} (${run.family}): ${run.program} ended with exit code ${exitCode}`,
+    `Cannot ${run.action} (${run.family}): ${run.program} exited with code ${exitCode}`,
     explanation === undefined ? "" : `: ${explanation}`,
     programMessage === "" ? "" : ` (${programMessage})`,
     lineText === undefined ? "" : `; at: ${lineText.slice(0, 200)}`,

@@ -37,7 +37,7 @@ export class LinkKindError extends Error {
   constructor(link: string, kind: string) {
     super(
       `Cannot use link ${link}: it is ${kind}, not a dummy link ` +
-        `(remove or rename it: ip link delete ${link})`,
+        `(remove it with ip link delete ${link}, or rename it)`,
     );
     this.name = "LinkKindError";
     this.link = link;

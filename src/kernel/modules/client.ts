@@ -150,7 +150,7 @@ export class ModulesClient implements Modules {
     }
     const advice =
       `the running kernel ${kernelRelease} must have the module, loadable or built in ` +
-      `(some distributions ship it in a package of extra modules)`;
+      `(some distributions ship it in an extra package)`;
     return new ModuleError(name, problem, advice);
   }
 

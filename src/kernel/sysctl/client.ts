@@ -20,8 +20,8 @@ export class SysctlClient implements Sysctl {
   ensure(path: string, value: string): boolean {
     const present = this.read(path);
     if (present !== undefined && words(present) === words(value)) return false;
-    const found = present === undefined ? "" : `, which is ${present}`;
-    const action = `set sysctl ${path.replaceAll("/", ".")}${found}, to ${value}`;
+    const found = present === undefined ? "" : ` (currently ${present})`;
+    const action = `set sysctl ${path.replaceAll("/", ".")} to ${value}${found}`;
     writeKernelFile(this.#file(path), value, action, (code) => advice(path, value, code));
     return true;
   }

@@ -181,7 +181,7 @@ class IncompatibleSetError extends Error {
   constructor(wanted: IpSet, present: ObservedIpSet) {
     super(
       `Cannot replace set ${wanted.name} (${present.type}) with a ${wanted.type} set: rules refer to it; remove these rules ` +
-        "(kube-ipvs --cleanup removes those of kube-ipvs)",
+        "(kube-ipvs --cleanup removes its own)",
     );
   }
 }

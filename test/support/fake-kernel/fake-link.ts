@@ -131,7 +131,7 @@ export class FakeLink implements DummyLink {
 
   #find(): { readonly index: number } | undefined {
     if (this.kind !== "dummy") {
-      throw new Error(`Cannot use link ${this.name}: it is of kind ${this.kind}, not dummy`);
+      throw new Error(`Cannot use link ${this.name}: it is ${this.kind}, not a dummy link`);
     }
     return this.#index === undefined ? undefined : { index: this.#index };
   }

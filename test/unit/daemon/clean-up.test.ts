@@ -201,7 +201,7 @@ describe("cleanUp", () => {
     for (const family of ipFamilies) assert.doesNotMatch(iptablesText(kernel, family), /KUBE/);
     assert.deepEqual(
       lines.filter((line) => !line.startsWith("Removed")),
-      ["Could not remove link: Cannot use link kube-ipvs0: it is of kind bridge, not dummy"],
+      ["Could not remove link: Cannot use link kube-ipvs0: it is bridge, not a dummy link"],
     );
   });
 

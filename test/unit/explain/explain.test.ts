@@ -142,7 +142,7 @@ describe("explain", () => {
         assert.match((await explained(onNode, pod, destination)).summary, /not masqueraded$/);
         assert.match(
           (await explained(onNode, "node", destination)).summary,
-          /does not send 198\.18\.0\.10 back/,
+          /does not send answers for 198\.18\.0\.10 to this node/,
         );
       },
     );
@@ -173,7 +173,7 @@ describe("explain", () => {
       assert.match(gone.summary, / are refused: kube-ipvs does not listen there$/);
       assert.match(gone.packets[0]?.planned ?? "", / forwarded by kube-ipvs to 192\.168\.10\.11/);
       assert.deepEqual(gone.differences, [
-        { kind: "missing", subject: "listener of kube-ipvs at 127.0.0.1:31977" },
+        { kind: "missing", subject: "kube-ipvs listener at 127.0.0.1:31977" },
       ]);
       onNode.source.apply(
         endpointSlice({ endpoints: [], ports: slicePorts }) as unknown as NamedObject,

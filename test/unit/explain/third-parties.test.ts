@@ -206,7 +206,7 @@ describe("explain in IPVS mode", () => {
       assert.equal(verdict, "dropped");
       assert.match(
         summary,
-        /are dropped behind IPVS: there is no route to 10\.244\.1\.5, or one that rejects packets/,
+        /are dropped behind IPVS: there is no route to 10\.244\.1\.5, or the route rejects packets/,
       );
     });
   });

@@ -57,7 +57,7 @@ describe("running a program", () => {
     const call = { program: "iptables-save", arguments: [], timeoutMs: 60_000 };
     assert.equal(
       notStarted("EMFILE", call).message,
-      "Cannot run iptables-save: EMFILE (too many files are open: ulimit -n, sysctl fs.file-nr)",
+      "Cannot run iptables-save: EMFILE (too many open files: check ulimit -n and sysctl fs.file-nr)",
     );
   });
 

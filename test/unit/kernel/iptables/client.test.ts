@@ -196,7 +196,7 @@ describe("an iptables error", () => {
       errorOutput:
         "iptables-restore v1.8.9 (legacy): Set NOPE doesn't exist.\n\nError occurred at line: 5\nTry `iptables-restore -h' or 'iptables-restore --help' for more information.\n",
       message:
-        /^Cannot write iptables rules \(IPv4\): iptables-legacy-restore ended with exit code 2: a set, chain.*Set NOPE doesn't exist\..*; at: :KUBE-A - \[0:0\]$/,
+        /^Cannot write iptables rules \(IPv4\): iptables-legacy-restore exited with code 2: a set, chain.*Set NOPE doesn't exist\..*; at: :KUBE-A - \[0:0\]$/,
       table: "nat",
     },
     {
@@ -205,7 +205,7 @@ describe("an iptables error", () => {
       errorOutput:
         "iptables-nft-restore v1.8.9 (nf_tables): \nline 2: CHAIN_DEL failed (Device or resource busy): chain X\n",
       message:
-        /exit code 4: the kernel rejected the change \(.*CHAIN_DEL failed.*at: -D INPUT -j KUBE-A$/,
+        /exited with code 4: the kernel rejected the change \(.*CHAIN_DEL failed.*at: -D INPUT -j KUBE-A$/,
       table: "filter",
     },
     {
@@ -213,7 +213,8 @@ describe("an iptables error", () => {
       exitCode: 4,
       errorOutput:
         "Warning: Extension ipvs revision 0 not supported, missing kernel module?\niptables-nft-restore v1.8.9 (nf_tables): \nline 2: RULE_APPEND failed (No such file or directory): rule in chain KUBE-A\n",
-      message: /exit code 4: the kernel lacks xt_ipvs, or nft_compat if .* modprobe.*RULE_APPEND/,
+      message:
+        /exited with code 4: the kernel lacks xt_ipvs, or nft_compat if .* modprobe.*RULE_APPEND/,
       table: "filter",
     },
     {
@@ -221,7 +222,7 @@ describe("an iptables error", () => {
       exitCode: 4,
       errorOutput:
         "iptables-nft-restore v1.8.9 (nf_tables): \nline 2: RULE_APPEND failed (No such file or directory): rule in chain KUBE-A\n",
-      message: /exit code 4: the kernel lacks a match or target \(xt_…\), or nft_compat if/,
+      message: /exited with code 4: the kernel lacks a match or target \(xt_…\), or nft_compat if/,
       table: "filter",
     },
     {
@@ -236,7 +237,7 @@ describe("an iptables error", () => {
       name: "the lock held by another program",
       exitCode: 4,
       errorOutput: "Another app is currently holding the xtables lock. Stopped waiting after 5s.\n",
-      message: /exit code 4: another program holds the xtables lock/,
+      message: /exited with code 4: another program holds the xtables lock/,
       table: undefined,
       isBusy: true,
     },
@@ -244,7 +245,7 @@ describe("an iptables error", () => {
       name: "nothing said",
       exitCode: 1,
       errorOutput: "",
-      message: /iptables-legacy-restore ended with exit code 1$/,
+      message: /iptables-legacy-restore exited with code 1$/,
       table: undefined,
     },
   ];

@@ -53,7 +53,7 @@ describe("sysctls", () => {
         error instanceof KernelFileError &&
         error.code === "ENOENT" &&
         error.message ===
-          "Cannot set sysctl net.ipv4.vs.conntrack, to 1: ENOENT (the kernel has no such sysctl; its module may not be loaded)",
+          "Cannot set sysctl net.ipv4.vs.conntrack to 1: ENOENT (the kernel has no such sysctl; its module may not be loaded)",
     );
   });
 
@@ -63,7 +63,7 @@ describe("sysctls", () => {
       () => new SysctlClient().ensure("kernel/ostype", "Minix"),
       (error: unknown) =>
         error instanceof KernelFileError &&
-        /^Cannot set sysctl kernel\.ostype, which is Linux, to Minix: EACCES \(.*"sysctl -w kernel\.ostype=Minix" on the node, .*--init-only/.test(
+        /^Cannot set sysctl kernel\.ostype to Minix \(currently Linux\): EACCES \(.*"sysctl -w kernel\.ostype=Minix" on the node, .*--init-only/.test(
           error.message,
         ),
     );
