@@ -230,7 +230,7 @@ describe("an iptables error", () => {
       exitCode: 1,
       errorOutput:
         "Warning: Extension ipvs revision 0 not supported, missing kernel module?\niptables-restore: line 2 failed\n",
-      message: /exit code 1: the kernel lacks xt_ipvs, or nft_compat/,
+      message: /exited with code 1: the kernel lacks xt_ipvs, or nft_compat/,
       table: "filter",
     },
     {
