@@ -40,7 +40,7 @@ export function explainDestination(input: DestinationInput): Explanation {
   const endpointCount = endpoints.filter(({ ready }) => ready !== undefined).length;
   const { inLink } = input;
   const originInput = { destination, state: observed, ...(inLink === undefined ? {} : { inLink }) };
-  // Only processes of this node can reach a loopback address.
+  // Only local processes can reach a loopback address.
   const only = from ?? (isLoopback(destination.address) ? "node" : undefined);
   const origins =
     only === undefined

@@ -1,4 +1,4 @@
-/** Listening sockets of this network namespace: /proc/net/tcp, udp, tcp6 and udp6. */
+/** Listening sockets in this network namespace: /proc/net/tcp, udp, tcp6 and udp6. */
 import { closeSync, existsSync, openSync, readSync } from "node:fs";
 import { type IpAddress, ipAddressFromBytes } from "../base/ip.ts";
 
@@ -45,8 +45,8 @@ function readTable(path: string, protocol: ListeningSocket["protocol"]): string 
 }
 
 /**
- * Parses `   0: 0100007F:2808 00000000:0000 0A …`. State 0A is LISTEN; state 07 is a datagram socket, which is
- * unconnected if the remote port is 0. The next fields are queues, timers and retransmissions, then the user id.
+ * Parses ` 0: 0100007F:2808 00000000:0000 0A …`. State 0A is LISTEN; state 07 is a datagram socket, which is
+ * unconnected if the remote port is 0. The next fields are queues, timers and retransmissions, then the user ID.
  */
 export function parseSockets(
   table: string,

@@ -1,4 +1,4 @@
-/** The real kernel: all clients, for the network namespace of the calling thread. */
+/** The real kernel: all clients, for the calling thread's network namespace. */
 import { type Clock, systemClock } from "../base/clock.ts";
 import type { Logger } from "../base/log.ts";
 import { nativeSocket } from "../netlink/native-socket.ts";

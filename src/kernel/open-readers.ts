@@ -39,7 +39,7 @@ export interface KernelReaders {
   readonly conntrack: Pick<ConntrackClient, "listFlows">;
   readonly sysctl: SysctlClient;
   readonly sockets: { listListening(): readonly ListeningSocket[] };
-  /** Client lists of the iptables match `recent`, which iptables mode uses for session affinity. */
+  /** Client lists of the iptables `recent` match, which iptables mode uses for session affinity. */
   readonly recentLists: { clientsIn(list: string): readonly IpAddress[] };
   readonly modules: ModulesClient;
   readonly surveyBackends: () => Promise<BackendSurveys>;
@@ -51,7 +51,7 @@ export interface KernelReaders {
   close(): void;
 }
 
-/** Opens the sockets, in the network namespace of the calling thread. Throws NetlinkError. */
+/** Opens the sockets in the calling thread's network namespace. Throws NetlinkError. */
 export function openReaders(clock: Clock): KernelReaders {
   const parts: TransportDependencies = { shim: nativeSocket, clock };
   const modules = new ModulesClient({ runProgram });

@@ -1,4 +1,4 @@
-/** Programs without a stable kernel interface: iptables, modprobe. Defines the arguments and the result of a run. */
+/** Defines the arguments and results of program runs, for facilities without a stable kernel interface. */
 
 export interface ProgramCall {
   /** A name that is looked up in PATH; never a shell command line. */
@@ -64,7 +64,7 @@ export function timedOut({ program, timeoutMs }: ProgramCall, cause?: unknown): 
   return new ProgramError(program, "timed-out", detail, cause);
 }
 
-/** Returns the error for a program that a signal ended, such as `SIGKILL`. */
+/** Returns the error for a program that a signal such as `SIGKILL` ended. */
 export function killedBy(signal: string, { program }: ProgramCall, cause?: unknown): ProgramError {
   return new ProgramError(program, "killed", `it was killed by ${signal}`, cause);
 }
@@ -84,7 +84,7 @@ export function notStarted(code: string, { program }: ProgramCall, cause?: unkno
   return new ProgramError(program, "not-started", `it could not be started: ${code}`, cause);
 }
 
-/** Folders of system programs. The PATH of a service often lacks the sbin folders. */
+/** Folders of system programs. A service's PATH often lacks the sbin folders. */
 const systemFolders: readonly string[] = [
   "/usr/local/sbin",
   "/usr/sbin",

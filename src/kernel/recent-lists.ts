@@ -1,4 +1,4 @@
-/** Client lists of the iptables match `recent`: /proc/net/xt_recent. */
+/** Client lists of the iptables `recent` match: /proc/net/xt_recent. */
 import { readFileSync } from "node:fs";
 import { type IpAddress, parseIpAddress } from "../base/ip.ts";
 

@@ -23,9 +23,7 @@ const largestErrorOutputBytes = 256 * 1024;
 /** Delay between SIGTERM and SIGKILL for a program that exceeded its timeout. */
 const killDelayMs = 1_000;
 
-/**
- * Runs a program in the network namespace of the calling thread. The program gets SIGTERM when this process exits.
- */
+/** Runs a program in the calling thread's network namespace. The program gets SIGTERM when this process exits. */
 export const runProgram: RunProgram = async (call) => {
   const subprocess = execa(call.program, call.arguments, {
     env: programEnvironment(),

@@ -123,7 +123,7 @@ function lineValue(path: string, pattern: RegExp): number | undefined {
   return word === undefined ? undefined : Number(word);
 }
 
-/** Reads a field of the IpExt lines in /proc/self/net/netstat. The first line has names, the second one values. */
+/** Reads a field of the IpExt lines in /proc/self/net/netstat. The first line contains names, the second one values. */
 function networkOctets(field: string): number | undefined {
   const text = attempt(() => readFileSync("/proc/self/net/netstat", "utf8"));
   const [names, values] = text?.split("\n").filter((line) => line.startsWith("IpExt: ")) ?? [];

@@ -27,7 +27,7 @@ const canaryName = `${prefix}canary`;
 export const portRangeName: string = `${prefix}port-range`;
 
 /**
- * Annotation names of other software with the same meaning. If both names are present, the one under kube-ipvs.io/
+ * Other software's annotation names with the same meaning. If both names are present, the one under kube-ipvs.io/
  * applies.
  */
 const aliases: Readonly<Record<string, string>> = {

@@ -120,13 +120,13 @@ export class ChangeTracker {
     return this.#services.keys();
   }
 
-  /** The served part of a Service at the last {@link take}, see {@link Shares}. */
+  /** The served part of a Service at the last {@link take}; see {@link Shares}. */
   service(name: ServiceName): ServiceRecord | undefined {
     const service = this.#services.get(name);
     return service && (this.#shares.of(name)?.service ?? service);
   }
 
-  /** The served part of a Service's slices at the last {@link take}, see {@link Shares}. */
+  /** The served part of a Service's slices at the last {@link take}; see {@link Shares}. */
   slicesOf(name: ServiceName): Iterable<EndpointSliceRecord> {
     return this.#shares.of(name)?.slices ?? this.#slices.get(name) ?? [];
   }

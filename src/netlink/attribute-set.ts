@@ -88,7 +88,7 @@ export function writeAttribute<T>(writer: MessageWriter, field: Field<T>, value:
   writer.endAttribute(start);
 }
 
-/** Writes an attribute that contains the attributes that `write` writes for `value`. */
+/** Writes a nested attribute, whose contents `write` writes from `value`. */
 export function writeNested<T>(
   writer: MessageWriter,
   type: number,

@@ -3,7 +3,7 @@ import { type IpAddress, writeIpAddress } from "../base/ip.ts";
 import { ByteReader, isLittleEndianHost } from "./byte-reader.ts";
 import { DecodeError } from "./errors.ts";
 
-/** struct nlmsghdr: u32 length, u16 type, u16 flags, u32 sequence number, u32 port id. */
+/** struct nlmsghdr: u32 length, u16 type, u16 flags, u32 sequence number, u32 port ID. */
 export const MESSAGE_HEADER_BYTES = 16;
 /** struct nlattr: u16 length, u16 type. */
 export const ATTRIBUTE_HEADER_BYTES = 4;
@@ -43,7 +43,7 @@ export class MessageWriter {
     this.#length = Math.min(length, this.#length);
   }
 
-  /** Writes a header and returns its position for {@link endMessage}. The kernel fills in the port id. */
+  /** Writes a header and returns its position for {@link endMessage}. The kernel fills in the port ID. */
   beginMessage(type: number, flags: number, sequence: number): number {
     const start = this.#claim(MESSAGE_HEADER_BYTES);
     const view = this.#view;

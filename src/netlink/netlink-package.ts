@@ -61,7 +61,7 @@ export const messageTypes: Readonly<Record<"noop" | "error" | "done" | "overrun"
 /** CTRL_CMD_GETFAMILY, linux/genetlink.h. */
 export const getFamilyCommand: number = ControlCommands.GET_FAMILY;
 
-/** The id and name in a CTRL_CMD_NEWFAMILY reply. `bytes` starts after the generic netlink header. */
+/** The ID and name in a CTRL_CMD_NEWFAMILY reply. `bytes` starts after the generic netlink header. */
 export function decodeFamily(bytes: Uint8Array): { readonly id: number; readonly name: string } {
   const { familyId, familyName } = parseFamily(bytes);
   if (familyId === undefined || familyName === undefined) {

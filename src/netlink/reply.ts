@@ -74,7 +74,7 @@ export class ReplyReader<R> {
     for (const message of messagesOf(piece)) this.takeMessage(message);
   }
 
-  /** Throws the error of `decode`, or DecodeError if the reply has no end. */
+  /** Rethrows the error of `decode`. Throws DecodeError if the reply has no end. */
   finish(): Reply<R> {
     if (this.#failure !== undefined) throw this.#failure.error;
     if (this.#outcome === undefined) throw new DecodeError("reply without an end", 0);

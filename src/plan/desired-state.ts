@@ -18,8 +18,8 @@ import type { PlannedVirtualServer, ServicePortPlan } from "./service-port-plan.
 import { type SetRole, setFor, setRoles } from "./sets.ts";
 
 /**
- * The sum of all service-port plans. It changes one Service at a time and records which keys each change touched, so a
- * sync's cost scales with the change. No clock, no log, no kernel.
+ * The sum of all service-port plans. It is updated one Service at a time and records which keys each change touched, so
+ * a sync's cost scales with the change. No clock, no log, no kernel.
  */
 export class DesiredState {
   /** The plans of each Service in each family. Keys are `FAMILY SERVICE`. */

@@ -7,7 +7,7 @@ import type { FamilyOptions, ReservedReason } from "./options.ts";
 
 export type FrontendKind = "cluster-ip" | "external-ip" | "load-balancer" | "node-port";
 
-/** One address and port at which a service port can be reached. */
+/** An address and port at which a service port can be reached. */
 export interface Frontend {
   readonly kind: FrontendKind;
   readonly address: IpAddress;

@@ -16,9 +16,9 @@ export interface SysctlOptions {
 
 /** Settings for every node; see linux/Documentation/networking/ipvs-sysctl.rst. */
 const always: readonly SysctlSetting[] = [
-  // Keeps conntrack entries of IPVS connections. MASQUERADE needs them.
+  // Keeps conntrack entries for IPVS connections, which MASQUERADE needs.
   { path: "net/ipv4/vs/conntrack", value: "1" },
-  // Ends a connection when a packet for a removed real server arrives. By default the packet is silently dropped.
+  // Ends a connection when a packet for a removed real server arrives. By default, the packet is silently dropped.
   { path: "net/ipv4/vs/expire_nodest_conn", value: "1" },
   // Prevents session affinity from keeping clients on a draining real server.
   { path: "net/ipv4/vs/expire_quiescent_template", value: "1" },

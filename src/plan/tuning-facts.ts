@@ -1,7 +1,7 @@
 import type { IpAddress } from "../base/ip.ts";
 import type { PortAdmission } from "./claims/port-admission.ts";
 
-/** Facts about the node and the time that planning needs for Services with tuning. */
+/** Facts about the node and the current time, which planning needs for Services with tuning. */
 export interface TuningFacts {
   /** Schedulers that Services request but the kernel does not have. */
   readonly missingSchedulers: ReadonlySet<string>;

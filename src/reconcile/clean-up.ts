@@ -1,4 +1,4 @@
-/** Clean-up and the removal of leftovers: the ordinary reconciler with an empty desired state. */
+/** Clean-up and leftover removal, with the ordinary reconciler and an empty desired state. */
 import type { Clock } from "../base/clock.ts";
 import type { IpAddress, IpFamily } from "../base/ip.ts";
 import { silentLogger } from "../base/log.ts";
@@ -41,7 +41,7 @@ export interface IpvsGoal {
  */
 export interface CleanUpGoal {
   readonly rules: ReadonlyMap<IpFamily, RulesGoal>;
-  /** If undefined, kernel state of IPVS mode other than rules and sets is kept. */
+  /** If undefined, IPVS mode's kernel state other than rules and sets is kept. */
   readonly ipvs?: IpvsGoal;
   /** Without `ipvs`: whether to remove our sets. */
   readonly hasSets?: true;

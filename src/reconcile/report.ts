@@ -46,7 +46,7 @@ export interface SyncReport {
   readonly conflicts: readonly string[];
   /** Foreign virtual servers that may be ours. */
   readonly possiblyOwned: readonly string[];
-  /** Changes by third parties since the previous sync, and the reaction to each. */
+  /** Third-party changes since the previous sync, and the reaction to each. */
   readonly drifts: readonly FoundDrift[];
   /** Repairs that a third party keeps reverting. */
   readonly reconcileConflicts: readonly ReconcileConflict[];
@@ -70,7 +70,7 @@ export const emptyReport: SyncReport = {
   manualWeights: [],
 };
 
-/** The part of a report that is derived from the outcomes of changes. */
+/** The part of a report that is derived from the changes' outcomes. */
 export function reportOf(
   outcomes: Outcomes,
 ): Pick<SyncReport, "changes" | "rejected" | "failedRestores" | "failures" | "conntrackPasses"> {

@@ -13,7 +13,7 @@ export interface Flow {
   /** Source of the replies: the chosen real server, or the original destination if nothing was translated. */
   readonly replySource: IpAddress;
   readonly replySourcePort: number;
-  /** The id of the entry (CTA_ID), which restricts a deletion to this entry. */
+  /** The entry's ID (CTA_ID), which restricts a deletion to this entry. */
   readonly id?: number;
   /** The conntrack zone (CTA_ZONE). 0 or undefined means the default zone. */
   readonly zone?: number;

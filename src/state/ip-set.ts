@@ -9,14 +9,14 @@ export type IpSetType =
 
 /** An ipset with the parameters that kube-proxy and our rules require. */
 export interface IpSet {
-  /** At most 31 bytes (IPSET_MAXNAMELEN less the terminator). */
+  /** At most 31 bytes (IPSET_MAXNAMELEN minus the terminator). */
   readonly name: string;
   readonly type: IpSetType;
   /**
    * Family of the set's addresses. A bitmap:port set has no addresses, so it has the family of the rules that use it.
    */
   readonly family: IpFamily;
-  /** Maximum number of entries of a hash set; always 65536 (ports 0–65535) for bitmap:port. */
+  /** Maximum number of entries in a hash set. Always 65536 (ports 0–65535) for bitmap:port. */
   readonly maxElements: number;
 }
 

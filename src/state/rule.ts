@@ -91,7 +91,7 @@ export type Target =
   | { readonly kind: "none" }
   /** `DNAT --to-destination ADDRESS:PORT`. */
   | { readonly kind: "translate"; readonly address: IpAddress; readonly port: number }
-  /** `REDIRECT --to-ports PORT`: sends the packet to a port of the node itself. */
+  /** `REDIRECT --to-ports PORT`: sends the packet to a port on the node itself. */
   | { readonly kind: "redirect"; readonly port: number }
   /** `MARK --set-xmark VALUE/MASK`: bits of MASK are cleared, then VALUE is XORed in. */
   | { readonly kind: "xmark"; readonly value: number; readonly mask: number }

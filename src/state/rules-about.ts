@@ -79,7 +79,7 @@ export function isInPorts(
 function mayMatch(match: Match, { protocol, address, port }: RuleDestination): boolean {
   switch (match.kind) {
     case "destination": {
-      // Nearly all rules are for one address, which is in canonical form.
+      // Nearly all rules are for a single address, in canonical form.
       const [one = "", length] = match.cidr.split("/", 2);
       if (length === (one.includes(":") ? "128" : "32")) {
         return (one === address) !== match.isNegated;

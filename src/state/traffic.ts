@@ -66,7 +66,7 @@ export function addTraffic(one: Traffic, other: Traffic): Traffic {
 
 /**
  * Returns the traffic between two readings. If `before` is undefined or a counter decreased, the server was created
- * between the readings, so all its traffic is returned.
+ * between the readings, so all of its traffic is returned.
  */
 export function trafficSince(before: Traffic | undefined, now: Traffic): Traffic {
   if (before === undefined || trafficFields.some((field) => now[field] < before[field])) return now;

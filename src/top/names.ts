@@ -16,7 +16,7 @@ export type Owner = Pick<ServiceRow, "namespace" | "name" | "portName">;
 /** The Services by virtual server key. */
 export type Owners = ReadonlyMap<string, Owner>;
 
-/** Reasons which show that another Service or a third party owns the virtual server. */
+/** Reasons that indicate that another Service or a third party owns the virtual server. */
 const otherOwners: ReadonlySet<string> = new Set([
   "claimed-by-another-service",
   "foreign-virtual-server",

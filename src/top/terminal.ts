@@ -58,7 +58,7 @@ export function openTerminal(target: TerminalProcess = process): Terminal {
   };
   stdin.setRawMode(true);
   stdout.write(enterText);
-  // Restores the terminal however the process ends, including after an uncaught error.
+  // Restores the terminal no matter how the process ends, including after an uncaught error.
   target.on("exit", close);
   offs.push(() => target.off("exit", close));
   return {

@@ -24,7 +24,7 @@ export interface ProxierParts extends Pick<RefusedConnectionsParts, "onRefused">
   readonly udpTimeoutMs: number;
   /** The address to listen on for a service port. Undefined if its family is not served. */
   readonly addressOf: (wanted: ServiceListener) => ListenAddress | undefined;
-  /** How long connections of a closed listener may continue. 0 means until they end. */
+  /** How long a closed listener's connections may continue. 0 means until they end. */
   readonly drainMs: number;
   readonly quotas: SocketQuotas;
 }

@@ -5,7 +5,7 @@ import type { Packet } from "./packet.ts";
 import type { EndpointPath } from "./path.ts";
 import { filterPlaces, firstPlaces, passTables, type Step, type Traversal } from "./traverse.ts";
 
-/** A packet on its way to an endpoint that no rule dropped or rejected. */
+/** A packet on its way to an endpoint, which no rule dropped or rejected. */
 export interface ArrivedPacket {
   readonly packet: Packet;
   readonly endpoint: RealServerId;

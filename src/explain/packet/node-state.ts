@@ -91,7 +91,7 @@ export interface NodeNetwork {
   readonly isForwarding: boolean;
   /** net.ipv4.conf.all.route_localnet. If 0, packets from a loopback address cannot leave the node. */
   readonly isLoopbackRouted: boolean;
-  /** The link through which the client's packets come in, if rp_filter is strict there. Undefined if it is not. */
+  /** The link through which the client's packets come in. Undefined if rp_filter is not strict there. */
   readonly strictLink?: string;
   /** bridge-nf-call-iptables or bridge-nf-call-ip6tables. If 0, packets between ports of a bridge bypass netfilter. */
   readonly isBridgeFiltered: boolean;

@@ -1,7 +1,7 @@
 import type { IpAddress, IpFamily } from "../../base/ip.ts";
 import type { Protocol } from "../../base/protocol.ts";
 
-/** The first packet of a connection, as received or as sent by a process of this node. */
+/** A connection's first packet, as received or as sent by a local process. */
 export interface Packet {
   readonly family: IpFamily;
   /** ICMP means an echo request, as from `ping`. */
@@ -28,6 +28,6 @@ export interface PacketOnPath {
   readonly isAnswer?: true;
   /** The source port of the answer. */
   readonly endpointPort?: number;
-  /** After IPVS: the original destination, which is the virtual server's. */
+  /** The original destination (the virtual server), after IPVS has changed it. */
   readonly virtual?: { readonly address: IpAddress; readonly port: number };
 }

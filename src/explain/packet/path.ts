@@ -14,7 +14,7 @@ export type PathEnd =
       /** The endpoint that the scheduler chooses for this client. Undefined if it is not predicted. */
       readonly scheduled?: RealServerId;
     }
-  /** A rule rejects or drops the packet. A text names another cause. */
+  /** A rule rejects or drops the packet. If `by` is text, it names a different cause. */
   | { readonly kind: "refused" | "dropped"; readonly by: Step | string | undefined }
   /** The virtual server has no real server with a non-zero weight, so IPVS answers "port unreachable". */
   | { readonly kind: "no-endpoint" }
@@ -38,7 +38,7 @@ export interface EndpointPath {
   readonly steps: readonly Step[];
   readonly fate: "delivered" | "dropped" | "refused";
   readonly isMasqueraded: boolean;
-  /** Source address that the endpoint sees. Undefined if it is the node's address and the node's address is unknown. */
+  /** Source address that the endpoint sees. Undefined if it is an unknown address of this node. */
   readonly source?: IpAddress;
   /** Why packets or their answers are lost. Undefined if they are not. */
   readonly obstacle?: string;

@@ -19,7 +19,7 @@ export interface Step {
   readonly entries: readonly FoundEntry[];
   /** An earlier rule that cannot be evaluated and may have accepted the packet: `filter INPUT: …`. */
   readonly unless?: string;
-  /** Whether the rule may drop or translate the packet, and cannot be evaluated. */
+  /** Whether the rule cannot be evaluated but may drop or translate the packet. */
   readonly isMaybe?: true;
 }
 
@@ -54,7 +54,7 @@ interface Context {
   unless?: string;
 }
 
-/** Returns the outcome of every combination of random matches, beginning with all rules matching. */
+/** Returns the outcome of every combination of random matches, starting with the one in which all match. */
 export function everyTraversal(...at: Parameters<typeof traverse>): readonly Traversal[] {
   const [hook, table, onPath, state] = at;
   const traversals: Traversal[] = [];

@@ -1,4 +1,4 @@
-/** Reads the session affinity of a client in iptables mode. */
+/** Reads a client's session affinity in iptables mode. */
 
 import type { Destination } from "../../answer/answers.ts";
 import type { RememberedConnection } from "../../answer/explanation.ts";

@@ -1,6 +1,6 @@
 /**
  * Connection-tracking messages ↔ flows: linux/netfilter/nfnetlink_conntrack.h. A flow has two tuples: one for the
- * client's packets, one for the expected replies. Ports, ids and zones are in network byte order.
+ * client's packets, one for the expected replies. Ports, IDs and zones are in network byte order.
  */
 import {
   familyOf,
@@ -73,7 +73,7 @@ const parts = {
   destinationPort: 0x20,
 } as const;
 
-/** Selects the flows of one family and protocol. With `isFiltered`, the kernel is asked to omit all other flows. */
+/** Selects the flows of one family and protocol. `isFiltered` asks the kernel to omit all other flows. */
 export interface FlowQuery {
   readonly family: IpFamily;
   readonly protocol: Protocol;
@@ -82,8 +82,8 @@ export interface FlowQuery {
 }
 
 /**
- * The request of `conntrack -L -f ipv4 -p udp`; with a selection, also its options `-d`, `--dport`, `--reply-src` and
- * `--reply-port-src`. Kernels before 5.8 ignore the filter.
+ * The same request as `conntrack -L -f ipv4 -p udp`. With a selection, it also has the options `-d`, `--dport`,
+ * `--reply-src` and `--reply-port-src`. Kernels before 5.8 ignore the filter.
  */
 export function encodeQuery(writer: MessageWriter, query: FlowQuery): void {
   const { family, protocol, isFiltered, selection } = query;
@@ -118,8 +118,8 @@ function selected(number: number, selection: FlowSelection): FlowValues {
 }
 
 /**
- * The request of `conntrack -D` with the whole original tuple. The id prevents the deletion of a newer flow with the
- * same tuple. All tuple fields are required, because a deletion without a tuple would empty the table.
+ * The same request as `conntrack -D` with the whole original tuple. The ID prevents the deletion of a newer flow with
+ * the same tuple. All tuple fields are required, because a deletion without a tuple would empty the table.
  */
 export function encodeDeletion(writer: MessageWriter, flow: Flow): void {
   writeNetfilterHeader(writer, addressFamilies[familyOf(flow.source)]);

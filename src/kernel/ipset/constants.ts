@@ -26,7 +26,7 @@ export function messageType(command: Command): number {
 /** IPSET_FLAG_LIST_HEADER: list parameters and counts only, without entries. */
 export const listHeaderFlag = 4;
 
-/** IPSET_FLAG_NOMATCH of an entry: packets that match it do not match the set. */
+/** An entry's IPSET_FLAG_NOMATCH: packets that match the entry do not match the set. */
 export const noMatchFlag = 4;
 
 /**

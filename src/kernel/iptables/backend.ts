@@ -137,7 +137,7 @@ const iptablesModeChain: Readonly<Record<string, RegExp>> = {
 };
 
 /**
- * Whether only iptables mode creates this chain. 16 base32 characters identify a Service or an endpoint; before
+ * Whether only iptables mode creates this chain. 16 base32 characters identify a Service or an endpoint. Before
  * Kubernetes 1.24, XLB was used instead of EXT.
  */
 export function isOfIptablesMode(table: string, chain: string): boolean {

@@ -273,7 +273,9 @@ export class IptablesClient implements Iptables {
     return `${this.#choice.programs[family]}-${verb}`;
   }
 
-  /** The changes that remain after a failure caused by missing jumps; undefined if the failure has another cause. */
+  /**
+   * The changes that remain after a failure caused by missing jumps; undefined if the failure has a different cause.
+   */
   async #withoutGoneJumps(
     family: IpFamily,
     changes: readonly RuleChange[],

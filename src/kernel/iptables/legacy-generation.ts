@@ -33,7 +33,7 @@ interface EntryLayout {
   readonly headBytes: number;
 }
 
-/** Throws if a table cannot be read, changes while it is read, or is too large. */
+/** Throws if a table cannot be read, changes while being read, or is too large. */
 export function readLegacyGeneration(family: IpFamily): number {
   const layout = layouts[family];
   // Requesting a missing table would create it.

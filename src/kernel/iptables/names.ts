@@ -54,7 +54,7 @@ export const checkComment: (value: string) => string = checker(
   "at most 255 printable ASCII characters",
 );
 
-/** Keywords of iptables, such as LOCAL, UNICAST, ESTABLISHED. */
+/** iptables keywords, such as LOCAL, UNICAST, ESTABLISHED. */
 export const checkKeyword: (value: string) => string = checker(
   "keyword",
   /^[A-Z]{1,20}$/,

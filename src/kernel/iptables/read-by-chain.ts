@@ -79,7 +79,7 @@ function chainsOf({ chains, jumps }: RuleSet): readonly ChainName[] {
   return [...new Map(names.map((one) => [keyOf(one), one])).values()];
 }
 
-/** Removes duplicates: `-C` does not show how many copies of a rule exist. */
+/** Removes duplicates, because `-C` does not show how many copies of a rule exist. */
 function uniqueJumps(family: IpFamily, jumps: readonly Jump[]): readonly Jump[] {
   const keyed = jumps.map((jump): [string, Jump] => [
     `${jump.table} ${jump.from} ${renderRule(family, jump.rule)}`,

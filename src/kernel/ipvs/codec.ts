@@ -87,7 +87,7 @@ export type ListedService =
    */
   | { readonly kind: "foreign" };
 
-/** The requests of `ipvsadm -A`, `-E`, `-D`, `-a`, `-e` and `-d`. */
+/** The same requests as `ipvsadm -A`, `-E`, `-D`, `-a`, `-e` and `-d`. */
 export function encodeChange(writer: MessageWriter, change: IpvsChange): void {
   writeGenericHeader(writer, changeCommands[change.kind], GENERIC_VERSION);
   switch (change.kind) {
@@ -120,7 +120,7 @@ export function encodeQuery(writer: MessageWriter, command: number): void {
   encodeCommand(writer, command, {});
 }
 
-/** A service that selects packets by firewall mark, as created by `ipvsadm -A -f MARK`. */
+/** A service that selects packets by firewall mark, as `ipvsadm -A -f MARK` creates it. */
 export interface FirewallMarkService {
   readonly family: IpFamily;
   readonly mark: number;
@@ -151,7 +151,7 @@ export function encodeFindVirtualServer(writer: MessageWriter, id: VirtualServer
   writeServiceKey(writer, id);
 }
 
-/** Encodes the dump request for the real servers of one virtual server. */
+/** Encodes the dump request for one virtual server's real servers. */
 export function encodeListRealServers(writer: MessageWriter, id: VirtualServerId): void {
   writeGenericHeader(writer, commands.getDestination, GENERIC_VERSION);
   writeServiceKey(writer, id);

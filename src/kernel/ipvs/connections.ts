@@ -23,7 +23,7 @@ const pieceBytes = 1 << 16;
 
 /**
  * Returns the entries for which `isWanted` is true, in table order. The table is read in pieces, so a million entries
- * are never in memory at the same time. Returns an empty list if the kernel has no IPVS; throws if the file cannot be
+ * are never in memory at the same time. Returns an empty list if the kernel has no IPVS. Throws if the file cannot be
  * read.
  */
 export function listConnections(

@@ -7,14 +7,14 @@ export const GENERIC_VERSION = 1;
 
 /** IPVS_CMD_*: commands that read, and commands in replies. */
 export const commands = {
-  /** IPVS_CMD_NEW_SERVICE; also the command of replies to GET_SERVICE. */
+  /** IPVS_CMD_NEW_SERVICE, which replies to GET_SERVICE also use. */
   newService: 1,
   deleteService: 3,
   getService: 4,
-  /** IPVS_CMD_NEW_DEST; also the command of replies to GET_DEST. */
+  /** IPVS_CMD_NEW_DEST, which replies to GET_DEST also use. */
   newDestination: 5,
   getDestination: 8,
-  /** IPVS_CMD_SET_CONFIG; also the command of replies to GET_CONFIG. */
+  /** IPVS_CMD_SET_CONFIG, which replies to GET_CONFIG also use. */
   setConfig: 12,
   getConfig: 13,
 } as const;

@@ -33,7 +33,7 @@ const counters: AttributeSet<Partial<Traffic>> = attributeSet({
   bytesIn: counter(4),
   bytesOut: counter(5),
 });
-/** Most counters in `stats` have 32 bits; `stats64` exists since Linux 4.1. */
+/** Most counters in `stats` have 32 bits. `stats64` has existed since Linux 4.1. */
 const stats = { stats: nested(10, counters), stats64: nested(12, counters) } as const;
 
 /** IPVS_SVC_ATTR_*, in IPVS_CMD_ATTR_SERVICE. */

@@ -29,8 +29,8 @@ export interface BindingRequest {
 }
 
 /**
- * The request of `ip address add ADDRESS/32 dev NAME` (scope global, unlimited lifetime), or of `ip route append
- * local …`.
+ * The same request as `ip address add ADDRESS/32 dev NAME` (scope global, unlimited lifetime) or `ip route append local
+ * …`.
  */
 export const bindingRequestKind: RequestKind<BindingRequest> = {
   type: ({ kind, form }) => bindingMessageTypes[form][kind],
@@ -83,7 +83,7 @@ function encodeAddress(writer: MessageWriter, { address, linkIndex }: BindingReq
 /** IFA_ADDRESS and IFA_LOCAL, as in `addressAttributes`. */
 const bothEnds = { address: ipAddress(1), local: ipAddress(2) } as const;
 
-/** The request of `ip route append local ADDRESS dev lo table local scope host proto 75`. */
+/** The same request as `ip route append local ADDRESS dev lo table local scope host proto 75`. */
 function encodeLocalRoute(writer: MessageWriter, { address }: BindingRequest): void {
   writeRoute(
     writer,
@@ -92,7 +92,7 @@ function encodeLocalRoute(writer: MessageWriter, { address }: BindingRequest): v
   );
 }
 
-/** The request of `ip route show table local proto 75`. The kernel filters by table and protocol. */
+/** The same request as `ip route show table local proto 75`. The kernel filters by table and protocol. */
 export const listLocalRoutesKind: RequestKind<undefined> = {
   type: () => messageTypes.getRoute,
   encode: (writer) => writeRoute(writer, ownLocalRoute),

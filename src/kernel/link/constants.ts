@@ -1,4 +1,4 @@
-/** Constants of rtnetlink: linux/rtnetlink.h, linux/if_link.h, linux/if_addr.h. */
+/** rtnetlink constants: linux/rtnetlink.h, linux/if_link.h, linux/if_addr.h. */
 /** RTM_* */
 export const messageTypes = {
   newLink: 16,

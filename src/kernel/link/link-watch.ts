@@ -72,7 +72,7 @@ export class LinkWatch {
       groups: watchedGroups,
       onMessage: ({ type }) => this.#notice(routeTypes.has(type) ? gatherRoutesMs : gatherMs),
       onError: (error) => {
-        // Lost messages are treated as changes. Other errors are reported as well.
+        // Lost messages are treated as changes. Other errors are also reported.
         if (!areMessagesLost(error)) this.#listener.onError(error);
         this.#notice();
       },

@@ -37,7 +37,7 @@ const linkMeanings: ReadonlyMap<number, string> = new Map([
   [errno.EPERM, "kube-ipvs needs CAP_NET_ADMIN"],
 ]);
 
-/** The request of `ip link add NAME txqueuelen 0 type dummy`. A new link is DOWN. */
+/** The same request as `ip link add NAME txqueuelen 0 type dummy`. A new link is DOWN. */
 function encodeLinkRequest(writer: MessageWriter, request: LinkRequest): void {
   const { operation, name } = request;
   writeLinkHeader(writer, operation === "remove" ? request.index : 0);
@@ -54,7 +54,7 @@ export const listAddressesKind: RequestKind<undefined> = {
   describe: () => ({ operation: "list addresses", subject: "" }),
 };
 
-/** The request of `ip route show table main` for one family. */
+/** The same request as `ip route show table main`, for one family. */
 export const listRoutesKind: RequestKind<IpFamily> = {
   type: () => messageTypes.getRoute,
   encode: (writer, family) =>

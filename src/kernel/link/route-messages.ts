@@ -32,7 +32,7 @@ export interface RouteAttributes {
   readonly nextHops?: Uint8Array;
   /** Replaces the table number in the header, which has only 8 bits. */
   readonly table?: number;
-  /** u16 address family, then the address. Used if the gateway is of the other family. */
+  /** u16 address family, then the address. Used if the gateway has the other family. */
   readonly via?: Uint8Array;
 }
 
@@ -93,7 +93,7 @@ export function decodeRoute({ type, body }: Message): Route | undefined {
 }
 
 /**
- * The gateways of a route of the main table; undefined for any other message. The table is checked here because old
+ * The gateways of a route in the main table; undefined for any other message. The table is checked here because old
  * kernels ignore the filter and send all tables. Throws DecodeError.
  */
 export function decodeGateways(message: Message): readonly IpAddress[] | undefined {

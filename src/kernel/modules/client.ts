@@ -25,7 +25,7 @@ const modulesFolders = [
 /** modprobe may wait for hardware or for another modprobe process. */
 const loadTimeoutMs = 30_000;
 
-/** Kernel modules: finds out which are loaded or built in, and loads modules with modprobe. */
+/** Kernel modules: checks which are loaded or built in, and loads modules with modprobe. */
 export class ModulesClient implements Modules {
   readonly #runProgram: RunProgram;
   readonly #options: Required<ModulesOptions>;

@@ -12,7 +12,7 @@ export interface BaseChain {
   readonly priority: number;
 }
 
-/** They replace iptables' built-in chains, at the same priorities. */
+/** Base chains that replace iptables' built-in chains, at the same priorities. */
 export const baseChains: readonly BaseChain[] = [
   { table: "nat", name: "PREROUTING", type: "nat", hook: 0, priority: -100 },
   { table: "nat", name: "OUTPUT", type: "nat", hook: 3, priority: -100 },

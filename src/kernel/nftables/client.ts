@@ -14,7 +14,7 @@ const absentCodes: ReadonlySet<number> = new Set([
 ]);
 
 /**
- * Whole nftables tables; sends the requests of `nft list table` and `nft delete table`. Opens a socket; throws
+ * Whole nftables tables. Sends the same requests as `nft list table` and `nft delete table`. Opens a socket; throws
  * NetlinkError.
  */
 export class NftTablesClient implements NftTables {

@@ -125,7 +125,7 @@ export function decodeElements(body: ByteReader): readonly NftElement[] {
   });
 }
 
-/** The table is attribute 1 and the set attribute 2 in every request. */
+/** In every request, the table is attribute 1 and the set is attribute 2. */
 export function writeNames(
   writer: MessageWriter,
   names: { readonly table?: string; readonly set?: string },
@@ -211,7 +211,7 @@ const decoders: Readonly<Record<string, (reader: ByteReader) => NftExpression | 
   },
   lookup(reader) {
     const { set = "", register = 0, verdict, flags = 0 } = tables.lookup.decode(reader);
-    // A map to another register, such as an address for dnat.
+    // A map to a different register, such as an address for dnat.
     if (verdict !== undefined && verdict !== 0) return undefined;
     const isNegated = (flags & 1) === 1;
     return {

@@ -1,4 +1,4 @@
-/** Rules as lists of nf_tables expressions. Pure. Only matches and targets of IPVS mode are supported. */
+/** Rules as lists of nf_tables expressions. Pure. Only IPVS mode's matches and targets are supported. */
 import {
   hostPrefixLength,
   type IpAddress,

@@ -23,7 +23,7 @@ export interface PlacedChange extends Pick<EntryChange, "kind" | "entry"> {
   readonly indices: readonly number[];
 }
 
-/** The places of all entries of a set, given the entries of the two sets in the kernel. */
+/** The places of all of a set's entries, given the entries of the two kernel sets. */
 export function placesBefore(
   matched: readonly SetEntry[],
   covered: readonly SetEntry[],

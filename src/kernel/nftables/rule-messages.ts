@@ -106,7 +106,7 @@ export function deleteChain(chain: NftChain): NftMessage {
   };
 }
 
-/** Creates the dump request for the chains of all tables of a family. */
+/** Creates the dump request for the chains in all of a family's tables. */
 export function listChains(family: IpFamily): NftMessage {
   return { ...listing("getChain", family, "list chains of nft table"), write() {} };
 }
@@ -170,7 +170,7 @@ export interface RuleHeader {
   readonly text: string | undefined;
 }
 
-/** Undefined if the rule is in another table: old kernels list the rules of all tables. */
+/** Undefined if the rule is in a different table, because old kernels list the rules of all tables. */
 export function decodeRule(family: IpFamily, { body }: Message): RuleHeader | undefined {
   skipNetfilterHeader(body);
   const { table, chain: chainName = "", handle, userData } = ruleAttributes.decode(body);

@@ -38,7 +38,7 @@ export function encodeRuleText(family: IpFamily, rule: Rule): Uint8Array {
   return bytes;
 }
 
-/** Undefined if the rule was not written by this program. */
+/** Undefined if other software wrote the rule. */
 export function decodeRuleText(family: IpFamily, bytes: Uint8Array): string | undefined {
   const values = new Map<number, string>();
   for (let at = 0; at + 2 <= bytes.length; at += 2 + (bytes[at + 1] ?? 0)) {

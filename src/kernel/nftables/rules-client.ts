@@ -80,8 +80,8 @@ const keptRule: Rule = {
 };
 
 /**
- * Rules in our nf_tables tables. Base chains replace the built-in chains of iptables. Each request is one transaction.
- * Opens a socket; throws NetlinkError.
+ * Rules in our nf_tables tables. Base chains replace iptables' built-in chains. Each request is one transaction. Opens
+ * a socket; throws NetlinkError.
  */
 export class NftRulesClient implements Iptables {
   readonly backend = "nftables";
@@ -99,8 +99,8 @@ export class NftRulesClient implements Iptables {
   }
 
   /**
-   * Reads our whole table, because it has no rules for single Services. Other software's rules get a text that none of
-   * our rules has.
+   * Reads our whole table, because it has no rules for individual Services. Other software's rules get a text that none
+   * of our rules has.
    */
   async observe(
     family: IpFamily,

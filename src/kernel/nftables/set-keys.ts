@@ -150,7 +150,7 @@ function writeField(field: Field, values: EntryValues, last: IpAddress | undefin
   }
 }
 
-/** Reverses {@link elementsOf} for all elements of a set. Throws DecodeError if a key is too short. */
+/** Reverses {@link elementsOf} for all of a set's elements. Throws DecodeError if a key is too short. */
 export function entriesOf(
   layout: Layout,
   family: IpFamily,

@@ -14,7 +14,7 @@ export const claimRanks: Readonly<Record<FrontendKind, number>> = {
   "external-ip": 2,
 };
 
-/** The claim of one service port to an address, port and protocol. */
+/** One service port's claim to an address, port and protocol. */
 export interface Claim {
   readonly plan: {
     readonly servicePort: ServicePort;

@@ -147,7 +147,7 @@ class FamilyTables {
     for (const { chain } of after.shared) this.#touch(chain);
   }
 
-  /** The effective rules of a service port, by chain. Skips rules for addresses that another Service owns. */
+  /** A service port's effective rules, by chain. Skips rules for addresses that another Service owns. */
   #partsOf(plan: ServicePortRules | undefined): Parts {
     const parts = new Map<SharedChainKey, Rule[]>();
     if (plan === undefined) return parts;
@@ -204,7 +204,7 @@ class FamilyTables {
   }
 }
 
-/** The rules of a service port before and after a change. */
+/** A service port's rules before and after a change. */
 type PortChange = readonly [ServicePortRules | undefined, ServicePortRules | undefined];
 
 type Parts = ReadonlyMap<SharedChainKey, readonly Rule[]>;

@@ -96,8 +96,8 @@ const jumps: readonly Jump[] = [
 ];
 
 /**
- * Node ports on loopback addresses require routing of packets to 127.0.0.0/8. This rule drops such packets from
- * outside (CVE-2020-8558).
+ * Loopback node ports require packets to 127.0.0.0/8 to be routed. This rule drops such packets from outside
+ * (CVE-2020-8558).
  */
 const blockMartians: Jump = {
   table: kubeletFirewall.table,

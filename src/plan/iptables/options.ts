@@ -1,7 +1,7 @@
 import type { IpFamily } from "../../base/ip.ts";
 import type { PlanOptions } from "../options.ts";
 
-/** Planning input of iptables mode for one family, in addition to the input of every mode. */
+/** iptables mode's planning input for one family, in addition to the input common to all modes. */
 export interface IptablesFamilyOptions {
   /** Whether node ports are served on every local address. If false, only on {@link nodePortAddresses}. */
   readonly servesAllAddresses: boolean;
@@ -21,7 +21,7 @@ export interface IptablesNodeOptions {
   readonly isTcpLiberal: boolean;
 }
 
-/** All planning input of iptables mode other than Services and endpoints. */
+/** All of iptables mode's planning input other than Services and endpoints. */
 export interface IptablesOptions extends IptablesNodeOptions {
   /** Families with more than {@link largeClusterEndpoints} endpoints. Their endpoint rules have no comments. */
   readonly largeFamilies: ReadonlySet<IpFamily>;

@@ -1,4 +1,4 @@
-/** The rules of one service port in shared chains. Pure. */
+/** One service port's rules in shared chains. Pure. */
 import type { IpAddress } from "../../base/ip.ts";
 import { none } from "../../base/none.ts";
 import type { Rule, Target } from "../../state/rule.ts";

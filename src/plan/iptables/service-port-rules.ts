@@ -1,4 +1,4 @@
-/** The rules of one service port: its own chains, and its rules in shared chains. Pure. */
+/** One service port's rules: its own chains, and its rules in shared chains. Pure. */
 import { none } from "../../base/none.ts";
 import type { Endpoint } from "../../model/endpoints.ts";
 import type { ServicePort } from "../../model/service-port.ts";

@@ -45,7 +45,10 @@ export class Drainer {
   readonly #dependencies: DrainerDependencies;
   /** Keys of virtual servers that are still unchecked in this round. */
   #uncheckedKeys: string[] = [];
-  /** The stored start times are out of date. True at first, because they may contain drains that no longer exist. */
+  /**
+   * Whether the stored start times are out of date. True at first, because they may contain drains that no longer
+   * exist.
+   */
   #hasUnsavedChanges = true;
 
   constructor(dependencies: DrainerDependencies) {

@@ -56,7 +56,7 @@ export function diffServer(pair: ServerPair, policies: ServerPolicies, steps: Pl
       reason: "differs",
     });
   }
-  // In a full comparison, nearly all lists are the same object.
+  // In a full comparison, nearly all virtual servers share the cached list.
   if (desired.realServers !== cached.realServers) diffRealServers(pair, policies, steps);
 }
 
