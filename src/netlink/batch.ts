@@ -98,7 +98,7 @@ export type TakeAnswer = (message: Message, index: number) => void;
 
 /**
  * Finds the requests that the kernel rejected, by their sequence numbers. Messages other than errors and
- * acknowledgements are passed to `take`. Throws DecodeError, and NetlinkError for NLMSG_OVERRUN and for a transaction
+ * acknowledgments are passed to `take`. Throws DecodeError, and NetlinkError for NLMSG_OVERRUN and for a transaction
  * that was rejected as a whole.
  */
 export function readFailures<T>(
@@ -123,7 +123,7 @@ export function readFailures<T>(
     if (message.type === messageTypes.overrun || outcome.isWholeTransaction) throw error;
     failed.push({ index: datagram.first + position, error });
   }
-  if (!isComplete) throw new DecodeError("batch without an acknowledgement", replies.length);
+  if (!isComplete) throw new DecodeError("batch without an acknowledgment", replies.length);
   return failed;
 }
 

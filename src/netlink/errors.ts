@@ -18,7 +18,7 @@ export interface Description {
 export interface NetlinkErrorFacts extends Description {
   /** The positive error number. */
   readonly errno: number;
-  /** The kernel's error message: NLMSGERR_ATTR_MSG of an extended acknowledgement. */
+  /** The kernel's error message: NLMSGERR_ATTR_MSG of an extended acknowledgment. */
   readonly kernelMessage?: string;
   /** Bytes from the start of the request's netlink header to the attribute that the kernel rejected. */
   readonly attributeOffset?: number;

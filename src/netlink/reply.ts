@@ -1,4 +1,4 @@
-/** Decodes replies: acknowledgements, dump ends, and the kernel's error messages. linux/netlink.h. */
+/** Decodes replies: acknowledgments, dump ends, and the kernel's error messages. linux/netlink.h. */
 import { errno } from "../base/errno.ts";
 import { text, u32 } from "./attribute-field.ts";
 import { attributeSet } from "./attribute-set.ts";
@@ -120,7 +120,7 @@ export function* repliesOf(
   }
 }
 
-/** True for a message that ends a request: an acknowledgement, an error or the end of a dump. */
+/** True for a message that ends a request: an acknowledgment, an error or the end of a dump. */
 export function endsRequest(message: Message): boolean {
   return (
     message.type === messageTypes.error ||
@@ -129,7 +129,7 @@ export function endsRequest(message: Message): boolean {
   );
 }
 
-/** Decodes NLMSG_ERROR (including acknowledgements, errno 0), NLMSG_DONE or NLMSG_OVERRUN. */
+/** Decodes NLMSG_ERROR (including acknowledgments, errno 0), NLMSG_DONE or NLMSG_OVERRUN. */
 export function decodeOutcome(message: Message): Outcome {
   if (message.type === messageTypes.overrun) return { errno: errno.ENOBUFS };
   return message.type === messageTypes.done ? decodeDone(message) : decodeError(message);
@@ -162,7 +162,7 @@ function decodeDone({ flags, body }: Message): Outcome {
   return { errno: number, ...readExtendedAck(flags, body) };
 }
 
-/** Copies the echo, so that the caller can keep it. Success acknowledgements contain no echo, capped or not. */
+/** Copies the echo, so that the caller can keep it. Success acknowledgments contain no echo, capped or not. */
 function readEcho(body: ByteReader, requestBytes: number): Uint8Array | undefined {
   const length = requestBytes - MESSAGE_HEADER_BYTES;
   if (length <= 0 || body.remaining === 0) return undefined;

@@ -100,8 +100,8 @@ export class NetlinkTransport {
   }
 
   /**
-   * Sends one request and waits for its acknowledgement. Returns the values that `decode` returns for the messages
-   * before the acknowledgement: none for a change, one for a get. Throws NetlinkError, DecodeError.
+   * Sends one request and waits for its acknowledgment. Returns the values that `decode` returns for the messages
+   * before the acknowledgment: none for a change, one for a get. Throws NetlinkError, DecodeError.
    */
   request<T, R = never>(
     kind: RequestKind<T>,
@@ -118,7 +118,7 @@ export class NetlinkTransport {
 
   /**
    * Sends many requests in few datagrams, in order. A rejected request does not stop the others. Only a datagram's last
-   * message requests an acknowledgement; the kernel always sends errors. Rejects with NetlinkError if the socket fails
+   * message requests an acknowledgment; the kernel always sends errors. Rejects with NetlinkError if the socket fails
    * (ENOBUFS, ETIMEDOUT). The kernel may then have executed every request, so the caller must observe again. `take`
    * receives the replies to requests that return data.
    */
