@@ -33,7 +33,7 @@ export interface Kernel {
   readonly watchTables?: (listener: TablesListener) => () => void;
   /**
    * Present if rules are written with nf_tables. Keeps conntrack and NAT active in the kernel while this process runs,
-   * even if another program deletes all rules. Otherwise packets of masqueraded connections would leave the node with
+   * even if other software deletes all rules. Otherwise, packets of masqueraded connections would leave the node with
    * the client's address, and the endpoint would reset the connection. Rejects before Linux 5.12.
    */
   readonly keepConntrack?: (family: IpFamily) => Promise<void>;

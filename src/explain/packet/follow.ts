@@ -125,13 +125,13 @@ function followUnchosen(
 }
 
 /**
- * The end of a packet to another host. From an IPv4 loopback address, the sending process gets an error. The kernel sends
- * packets from ::1, but no host accepts them.
+ * The end of a packet to another host. A process that sends from an IPv4 loopback address gets an error. The kernel
+ * does send packets from ::1, but no host accepts them.
  */
 function routedEnd(packet: Packet, state: NodeState): PathEnd {
   const { source, family, isFromNode } = packet;
   if (isFromNode && family === "IPv6" && isLoopback(source)) {
-    return { kind: "dropped", by: `the receiving host, which accepts ${source} only from itself` };
+    return { kind: "dropped", by: `the receiving host, which only accepts ${source} from itself` };
   }
   const by = forwardingObstacle(packet, state);
   if (by !== undefined) return { kind: packet.isFromNode ? "refused" : "dropped", by };

@@ -85,7 +85,10 @@ export const tableAttributes: AttributeSet<TableFields> = attributeSet({
   name: text(1),
   flags: u32be(2),
 });
-/** NFT_TABLE_F_OWNER, since Linux 5.12: only the socket that created the table changes it, and it ends with the socket. */
+/**
+ * NFT_TABLE_F_OWNER, since Linux 5.12: only the socket that created the table can change it, and the table is deleted
+ * with the socket.
+ */
 const ownerFlag = 0x2;
 
 /** Creates our table if it does not exist. */
@@ -97,7 +100,7 @@ export function createTable(family: IpFamily): NftMessage {
   };
 }
 
-/** Creates a table that no other program can change or delete. */
+/** Creates a table that other software cannot change or delete. */
 export function createOwnedTable(family: IpFamily, name: string): NftMessage {
   return {
     ...tableMessage("newTable", family, name),

@@ -70,7 +70,7 @@ const probeChains: readonly Chain[] = [
 ];
 
 const keptTable = "kube-ipvs-conntrack";
-/** The match causes the kernel to track connections. A chain of type nat never gets packets of established ones. */
+/** The match makes the kernel track connections. A nat chain never gets packets of established connections. */
 const keptRule: Rule = {
   matches: [
     { kind: "comment", text: "keeps conntrack and NAT active" },

@@ -393,7 +393,7 @@ describe("explain in IPVS mode", () => {
         address: ip("2001:db8::77"),
       },
     );
-    assert.match(summary, /are dropped by the receiving host, which accepts ::1 only from itself$/);
+    assert.match(summary, /are dropped by the receiving host, which only accepts ::1 from itself$/);
   });
 
   it("reports that endpoints drop packets from a loopback address", async () => {
