@@ -99,7 +99,7 @@ export interface IpvsTimeouts {
 
 /** Traffic of virtual and real servers. Read-only. */
 export interface IpvsTraffic {
-  /** Every virtual server with its counters, read with one dump. Firewall marks of third parties are omitted. */
+  /** Every virtual server with its counters, read with one dump. Third-party firewall marks are omitted. */
   listTraffic(): Promise<readonly VirtualServerTraffic[]>;
   /**
    * For each given virtual server, the connections of all its real servers, in the same order. Zero if it is unknown.
@@ -115,7 +115,7 @@ export interface IpvsTraffic {
 
 /** IPVS, as the `ipvsadm` program uses it: generic netlink family IPVS. */
 export interface Ipvs extends IpvsTraffic {
-  /** Every virtual server, read with one dump. Firewall marks of third parties are omitted. */
+  /** Every virtual server, read with one dump. Third-party firewall marks are omitted. */
   listVirtualServers(): Promise<readonly VirtualServer[]>;
   /**
    * The given virtual servers that exist, read with one message each. The cost does not depend on the number of other

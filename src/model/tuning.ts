@@ -19,7 +19,7 @@ export interface Tuning {
   readonly slowStartMs?: number;
   /** The canary group. Undefined if the Service has none. */
   readonly canary?: Canary;
-  /** Port ranges that the Service serves besides its ports. Undefined if there are none. */
+  /** Port ranges that the Service serves in addition to its ports. Undefined if there are none. */
   readonly portRanges?: readonly PortRange[];
 }
 

@@ -29,7 +29,7 @@ export class DesiredState {
   readonly #addresses = new Owners<IpAddress>();
   readonly #denied = new Map<string, { readonly id: AddressServerId; owners: number }>();
   readonly #withoutLocal = new Map<string, number>();
-  /** Port ranges by the key of their virtual server. Nearly always empty. */
+  /** Port ranges by virtual server key. Nearly always empty. */
   readonly #ranges = new Map<string, ServedRange>();
   #dirty = noMarks();
 
@@ -126,7 +126,7 @@ export class DesiredState {
     return ofFamily.sort(([left], [right]) => (left < right ? -1 : 1)).map(([, { id }]) => id);
   }
 
-  /** The port ranges of a family, in a stable order. */
+  /** A family's port ranges, in a stable order. */
   ranges(family: IpFamily): readonly ServedRange[] {
     return [...this.#ranges.values()]
       .filter(({ address }) => familyOf(address) === family)

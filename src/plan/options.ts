@@ -80,6 +80,6 @@ export interface PlanOptions {
   readonly isMasqueradeAll: boolean;
   /** The mark bit as a number: 0x4000 for the default bit 14. */
   readonly masqueradeMark: number;
-  /** Mask of the packet marks of port ranges. If undefined, port ranges are not served. */
+  /** Mask of the packet marks for port ranges. If undefined, port ranges are not served. */
   readonly portRangeMarks?: number;
 }

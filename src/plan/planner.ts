@@ -159,7 +159,7 @@ export function tuningOf(
   return { tuning: rest, problems: [...read.problems, problem] };
 }
 
-/** The first port of the Service carries its ranges. */
+/** The plan of the Service's first port contains its ranges. */
 function rangesOf(
   service: ServiceRecord | undefined,
   { portRanges }: Tuning,

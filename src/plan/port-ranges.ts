@@ -1,6 +1,6 @@
 /**
- * Virtual servers of port ranges. One virtual server with a firewall mark serves all ranges and protocols of a Service
- * at one address. Real servers have port 0, so the kernel keeps the destination port. Pure.
+ * Virtual servers for port ranges. One virtual server with a firewall mark serves all of a Service's ranges and
+ * protocols at one address. Real servers have port 0, so the kernel keeps the destination port. Pure.
  */
 import { cidrText, hostPrefixLength, type IpAddress } from "../base/ip.ts";
 import type { PortRange } from "../base/port-range.ts";
@@ -13,18 +13,18 @@ import type { FamilyOptions } from "./options.ts";
 import { admitsNode } from "./set-entries.ts";
 import { hashOf } from "./spread.ts";
 
-/** The ranges of a Service in one family. */
+/** A Service's ranges in one family. */
 export interface ServiceRanges {
   readonly ranges: readonly PortRange[];
   /** The protocols of the Service's ports. */
   readonly protocols: readonly Protocol[];
-  /** Mask of the marks, see {@link rangeMark}. */
+  /** Mask of the marks; see {@link rangeMark}. */
   readonly marks: number;
 }
 
 /**
- * The ranges at one frontend's address. Node ports have none. Addresses that kube-ipvs does not bind have none either,
- * because a range on an address of the node would take the ports of its processes.
+ * The ranges at one frontend's address. Node ports have none. Neither do addresses that kube-ipvs does not bind,
+ * because a range on a node address would take local processes' ports.
  */
 export function rangeAt(
   { kind, address, isBound, isLocal }: Frontend,
@@ -59,8 +59,8 @@ function sourcesOf(
 }
 
 /**
- * The mark of an address's ranges: a hash of the address in the bits of `marks`, which are adjacent. It is the same
- * after each restart. Two addresses with the same mark are a conflict, which the claims decide.
+ * The mark of an address's ranges: a hash of the address in the bits of `marks`, which are adjacent. It stays the same
+ * across restarts. If two addresses have the same mark, claims resolve the conflict.
  */
 export function rangeMark(address: IpAddress, marks: number): number {
   const unit = 2 ** (31 - Math.clz32(marks & -marks));

@@ -1,4 +1,4 @@
-/** Rules of port ranges, which exist only if `kubeIpvs.portRangeMarks` is set. Pure. */
+/** Rules for port ranges, which exist only if `kubeIpvs.portRangeMarks` is set. Pure. */
 import type { Chain, Jump, Match, Rule } from "../state/rule.ts";
 import type { ServedRange } from "../state/served-range.ts";
 import { matchSet, type RulesInput, when } from "./rule-parts.ts";
@@ -19,10 +19,10 @@ import {
   stop,
 } from "./rule-words.ts";
 
-/** The chain in mangle, which marks packets, and the one in nat, which masquerades them. */
+/** The mangle chain marks packets, and the nat chain masquerades them. */
 export const rangesChain = "KUBE-IPVS-RANGES";
 
-/** In mangle, because nat sees only the first packet of a connection, and a UDP flow may need another endpoint later. */
+/** In mangle, because nat only sees a connection's first packet, and a UDP flow may need a different endpoint later. */
 export const rangeJumps: readonly Jump[] = ["OUTPUT", "PREROUTING"].map((from) =>
   jump("mangle", from, rangesChain, comment("kubernetes port ranges")),
 );
@@ -44,13 +44,13 @@ export function rangeChains(input: RulesInput): readonly Chain[] {
   ];
 }
 
-/** Matches packets that were marked. */
+/** Matches marked packets. */
 export function marked({ portRangeMarks }: RulesInput): readonly Match[] {
   if (portRangeMarks === undefined) return [];
   return [{ kind: "mark", value: 0, mask: portRangeMarks, isNegated: true }];
 }
 
-/** Packets to ranges skip the rules of other Services, whose node ports may be in the range. */
+/** Packets to ranges skip other Services' rules, whose node ports may be in the range. */
 export function acceptMarked(input: RulesInput): readonly Rule[] {
   return input.portRangeMarks === undefined ? [] : [rule(accept, ...marked(input))];
 }
@@ -65,8 +65,8 @@ export function masqueradeMarked(input: RulesInput): readonly Rule[] {
 }
 
 /**
- * IPVS compares the whole mark, so the rules replace all of its bits. With source ranges, other clients are not marked,
- * and their packets are dropped. If these rules do not exist, the range is therefore closed.
+ * IPVS compares the whole mark, so the rules replace all of its bits. With source ranges, other clients' packets are
+ * not marked but dropped. Without these rules, the range is therefore closed.
  */
 function marking(range: ServedRange): readonly Rule[] {
   const { address, mark, sources, ranges, protocols } = range;
@@ -93,8 +93,8 @@ function marking(range: ServedRange): readonly Rule[] {
 
 /**
  * KUBE-MARK-MASQ would change the mark that IPVS compares. These rules therefore run after IPVS, where the destination
- * is an endpoint and the mark identifies the address. The input interface is not known there: if pods are recognized
- * by interface, all packets to cluster IPs are masqueraded.
+ * is an endpoint and the mark identifies the address. The input interface is unknown there. If pods are recognized by
+ * interface, all packets to cluster IPs are therefore masqueraded.
  */
 function masquerading(range: ServedRange, input: RulesInput): readonly Rule[] {
   const { address, mark, masquerade, localEndpoints } = range;

@@ -16,7 +16,7 @@ export interface RulesInput {
   readonly localDetector: LocalDetector | undefined;
   readonly isMasqueradeAll: boolean;
   readonly masqueradeMark: number;
-  /** Mask of the marks of port ranges. Without it, there are no chains for ranges. */
+  /** Mask of the marks for port ranges. If undefined, there are no chains for ranges. */
   readonly portRangeMarks?: number | undefined;
   readonly ranges?: readonly ServedRange[];
   /** If undefined, kube-proxy's behavior applies. */

@@ -50,7 +50,7 @@ export interface PlannedVirtualServer {
   readonly stillServing?: ReadonlySet<string>;
   /** Seconds after which a drain ends despite open connections. If undefined, the configured drain deadline applies. */
   readonly drainDeadlineSeconds?: number;
-  /** The packets that get the virtual server's mark. Undefined if it has an address. */
+  /** The packets that get the virtual server's mark. Undefined if the virtual server has an address. */
   readonly range?: ServedRange;
 }
 
@@ -94,7 +94,7 @@ export function planServicePort(
   const chosen = chooseEndpoints(endpoints, port, context.place);
   const basis = { port, context, serving: servingKeys(port, endpoints) };
   const ranges = rangesFor(requested, port, endpoints, context);
-  // A port within the Service's own range is served by the range, so that affinity covers both.
+  // The range serves a port within the Service's own range, so that affinity covers both.
   const isServed = (frontend: Frontend): boolean => !isServedByRange(frontend, context.ranges);
   const frontends = context.ranges === undefined ? requested : requested.filter(isServed);
   return {
@@ -165,7 +165,7 @@ function rangesFor(
   });
 }
 
-/** Ranges drain as UDP does, because their connections may be UDP flows, which have no end. */
+/** Ranges drain like UDP, because their connections may be UDP flows, which never end explicitly. */
 function rangeServersOf(
   basis: ServerBasis,
   frontends: readonly RangeFrontend[],
@@ -190,7 +190,7 @@ function rangeServersOf(
   });
 }
 
-/** Endpoints of one pod with several ports are one real server. */
+/** A pod's endpoints with different ports are one real server. */
 function anyPort(realServers: readonly RealServer[]): readonly RealServer[] {
   const byAddress = new Map(realServers.map((server) => [server.address, { ...server, port: 0 }]));
   return [...byAddress.values()];

@@ -34,7 +34,7 @@ interface Subject {
 
 /**
  * Lists a service port's set entries: for its frontends, local endpoints and health check node port. Frontends for
- * which `isServed` is false have only the entry of their address. Pure.
+ * which `isServed` returns false only have an entry for their address. Pure.
  */
 export function setEntriesOf(
   subject: Subject,

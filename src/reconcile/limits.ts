@@ -20,7 +20,7 @@ export const chainsOfLimits: ReadonlySet<string> = new Set([
   "OUTPUT",
 ]);
 
-/** Marks the packets of port ranges, and drops those of clients that source ranges block. */
+/** Marks packets to port ranges, and drops those from clients that source ranges block. */
 const isRangesChain = ({
   table,
   chainName,
@@ -64,7 +64,7 @@ export function isRestriction(subject: Subject): boolean {
   return subject.type === "chain" && (subject.table === "filter" || isRangesChain(subject));
 }
 
-/** The address, protocol and port of an entry of a `hash:ip,port…` set. */
+/** The address, protocol and port of an entry in a `hash:ip,port…` set. */
 export function serverOfEntry(entry: SetEntry): AddressServerId | undefined {
   const { address, protocol, port } = setEntryParts(entry);
   if (address === undefined || protocol === undefined || port === undefined) return undefined;

@@ -1,12 +1,12 @@
 /**
  * Defines which resource depends on which, in both directions. All dependencies are defined here. Pure.
  *
- * A dependent is created only if all its dependencies exist. If a `lifetime` dependency is lost and cannot be
- * restored, the dependent is withdrawn. A dependency is removed only after the dependents that must also be removed.
+ * A dependent is created only if all its dependencies exist. If a `lifetime` dependency is lost and cannot be restored,
+ * the dependent is withdrawn. A dependency is removed only after the dependents that must also be removed.
  *
  * | dependent | dependency | strength |
  * |---|---|---|
- * | virtual server of a port range with source ranges | the chain that marks its packets | lifetime |
+ * | virtual server for a port range with source ranges | the chain that marks its packets | lifetime |
  * | set entry | its set | create |
  * | entry of KUBE-LOAD-BALANCER | the limits of its address and port | lifetime |
  * | virtual server | the entries that mark it as ours | create |
@@ -15,10 +15,10 @@
  * | address | kube-ipvs0 | create |
  * | address | the address guard; any one of its virtual servers | lifetime |
  *
- * The limits of an address and port with source ranges consist of its entry in KUBE-LOAD-BALANCER-FW, no source
- * entries other than the desired ones, the two firewall chains, and the jump to them. If this node is blocked, they
- * also include its rule and jump in OUTPUT. The address guard consists of the address's entry in KUBE-IPVS-IPS, the
- * chain KUBE-IPVS-FILTER, and the jump to it.
+ * The limits of an address and port with source ranges consist of its entry in KUBE-LOAD-BALANCER-FW, no source entries
+ * other than the desired ones, the two firewall chains, and the jump to them. If this node is blocked, they also
+ * include its rule and jump in OUTPUT. The address guard consists of the address's entry in KUBE-IPVS-IPS, the chain
+ * KUBE-IPVS-FILTER, and the jump to it.
  */
 import { familyOf, type IpFamily } from "../base/ip.ts";
 import { protocolNumbers } from "../base/protocol.ts";
@@ -321,7 +321,7 @@ export function* limited(entry: SetEntry): Generator<Subject> {
   yield { type: "virtual-server", virtualServer: virtualServerKey(server) };
 }
 
-/** The chain that drops packets of clients that the source ranges of a port range block. */
+/** The chain that drops packets from clients that a port range's source ranges block. */
 function marksOfRanges({ virtualServer }: PlannedVirtualServer): SubjectOf<"chain"> {
   const family = familyOf(virtualServer.address);
   return { type: "chain", family, table: "mangle", chainName: rangesChain };

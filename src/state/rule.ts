@@ -6,8 +6,8 @@ import type { IpAddress } from "../base/ip.ts";
 import type { IpSetType } from "./ip-set.ts";
 
 /**
- * Our rules are in nat and filter. In mangle, we only create the rules of port ranges and the canary chain of iptables
- * mode. In raw, we create nothing.
+ * Our rules are in nat and filter. In mangle, we only create the rules for port ranges and iptables mode's canary
+ * chain. In raw, we create nothing.
  */
 export type TableName = "nat" | "filter" | "mangle" | "raw";
 
@@ -31,7 +31,7 @@ export type Match =
       readonly kind: "port";
       readonly protocol: "tcp" | "udp" | "sctp";
       readonly destination?: number;
-      /** The last port of a range that begins with `destination`. */
+      /** The last port of a range that starts at `destination`. */
       readonly last?: number;
     }
   /** `-m statistic --mode random --probability P`. */

@@ -8,14 +8,14 @@ export interface ServedRange {
   readonly ranges: readonly PortRange[];
   readonly protocols: readonly Protocol[];
   readonly mark: number;
-  /** Networks of the clients that are served. Undefined if all clients are. */
+  /** Networks of the served clients. Undefined if all clients are served. */
   readonly sources?: readonly string[];
   readonly masquerade: RangeMasquerade;
-  /** Local endpoints. Their connections to themselves are always masqueraded. */
+  /** Local endpoints, whose connections to themselves are always masqueraded. */
   readonly localEndpoints: readonly IpAddress[];
 }
 
-/** `cluster`: as packets to cluster IPs. `local`: as packets to addresses with external policy Local. */
+/** `cluster`: like packets to cluster IPs. `local`: like packets to addresses with external policy Local. */
 export type RangeMasquerade = "all" | "cluster" | "local";
 
 /** For example `TCP,UDP 203.0.113.10:5060,10000-20000`. */

@@ -32,7 +32,7 @@ export function addressOf(entry: SetEntry): string {
   return end < 0 ? entry : entry.slice(0, end);
 }
 
-/** No set has an entry for a firewall mark. */
+/** No set has entries for firewall marks. */
 export function addressPortEntry(
   address: IpAddress,
   protocol: Protocol | "FWM",

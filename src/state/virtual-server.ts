@@ -8,8 +8,8 @@ import {
 import type { Protocol } from "../base/protocol.ts";
 
 /**
- * Identifies a virtual server: by protocol, address and port, or by the firewall mark of its packets (`FWM`). A virtual
- * server with a mark has the unspecified address of its family, and its port is the mark.
+ * Identifies a virtual server by protocol, address and port, or by its packets' firewall mark (`FWM`). A virtual server
+ * with a mark has its family's unspecified address, and its port is the mark.
  */
 export interface VirtualServerId {
   readonly protocol: Protocol | "FWM";

@@ -158,7 +158,7 @@ function stoppedEnd({ verdict, steps }: Pick<Traversal, "verdict" | "steps">): P
   return verdict === "pass" ? undefined : { kind: verdict, by: steps.at(-1) };
 }
 
-/** The kernel looks for the mark first. */
+/** The kernel looks up the mark first. */
 function serverOf(
   { packet, mark }: PacketOnPath,
   { servers }: NodeState,

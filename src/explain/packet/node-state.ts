@@ -34,7 +34,7 @@ export interface ListedServer {
   readonly range?: ServedRange;
 }
 
-/** The key of the planned virtual server for a destination, by address or by a port range. */
+/** The key of the planned virtual server for a destination, by address or by port range. */
 export function plannedServerKey(
   { servers }: Pick<Tables, "servers">,
   destination: Parameters<typeof serves>[1],
@@ -70,12 +70,12 @@ export interface KnownRoute {
   readonly source?: IpAddress;
 }
 
-/** Identifies packets to an address: those of this node, or those of another host. */
+/** Identifies packets to an address, either from this node or from another host. */
 export function routeKey(destination: IpAddress, source?: IpAddress): string {
   return source === undefined ? destination : `${destination} from ${source}`;
 }
 
-/** State that affects packets, but that kube-ipvs does not plan. */
+/** State that affects packets but that kube-ipvs does not plan. */
 export interface NodeNetwork {
   /** Addresses of this node on links other than kube-ipvs0. */
   readonly addresses: ReadonlySet<IpAddress>;

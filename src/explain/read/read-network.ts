@@ -55,7 +55,7 @@ const forwarding: Readonly<Record<IpFamily, string>> = {
   IPv6: "net/ipv6/conf/all/forwarding",
 };
 
-/** If a client is given, also reads whether answers of the peers are routed to it. */
+/** If a client is given, also reads whether the peers' answers are routed to it. */
 async function readRoutes(
   { routes }: Pick<KernelReaders, "routes">,
   peers: Iterable<IpAddress>,

@@ -80,7 +80,7 @@ export class IpvsClient implements Ipvs {
   #opening: Promise<OpenIpvs> | undefined;
   #isClosed = false;
 
-  /** `marks`: mask of the firewall marks whose virtual servers are listed. All others belong to third parties. */
+  /** `marks` is the mask of the firewall marks whose virtual servers are listed. All others belong to third parties. */
   constructor(parts: TransportDependencies, marks = 0) {
     this.#parts = parts;
     this.#marks = marks;

@@ -28,7 +28,7 @@ export const mangleBaseChains: readonly BaseChain[] = [
   { table: "mangle", name: "OUTPUT", type: "filter", hook: 3, priority: -150 },
 ];
 
-/** For example `nat-KUBE-SERVICES`. Chains of both iptables tables are in one nf_tables table. */
+/** For example `nat-KUBE-SERVICES`. One nf_tables table contains the chains of all iptables tables. */
 export function chainNameOf(table: string, name: string): string {
   return `${table}-${name}`;
 }

@@ -91,7 +91,7 @@ export function drainPolicyOf(
   return { tcpDeadlineSeconds: seconds, udpDeadlineSeconds: seconds };
 }
 
-/** Packets with a firewall mark may be of any protocol. */
+/** Packets with a firewall mark may have any protocol. */
 export function mayBeUdp(protocol: VirtualServerId["protocol"]): boolean {
   return protocol === "UDP" || protocol === "FWM";
 }

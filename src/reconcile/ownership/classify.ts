@@ -65,7 +65,7 @@ function ownerOf(
   facts: OwnershipFacts & KernelTraces,
 ): Owner {
   const { cached, marks, recorded, policy } = facts;
-  // The kernel client omits the firewall marks of third parties.
+  // The kernel client omits third-party firewall marks.
   if (policy.foreignVirtualServers === "delete" || id.protocol === "FWM") return "owned";
   // kube-ipvs does not write such entries for foreign virtual servers. If one exists, a proxy that ran after the record
   // was written took over the virtual server.
