@@ -305,6 +305,8 @@ describe("a port range", () => {
   it("drains an endpoint that is removed", async () => {
     const { cluster } = addresses.IPv4;
     const socket = await open("client", cluster, 10_000);
+    // The connection is idle while the weights change.
+    socket.setTimeout(waitMs);
     const [first] = (await once(socket, "data")) as [Buffer];
     const [name] = String(first).split(" ");
     const [gone, rest] = pods[0].name === name ? [pods[0], pods[1]] : [pods[1], pods[0]];
