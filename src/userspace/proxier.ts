@@ -221,7 +221,7 @@ export class UserspaceProxier {
       const { total, perService } = this.#parts.quotas.listenerSockets;
       throw new Error(
         `Cannot open a socket at ${address.host}: the limit of ${perService} listener sockets per Service, ` +
-          `or ${total} in total, is reached; raise the open file limit`,
+          `or ${total} in total, is reached; raise the open-file limit`,
       );
     }
     try {
