@@ -35,6 +35,7 @@ import {
   rejectNothing,
   wrapIptablesRestore,
 } from "../support/rejecting-restore.ts";
+import { labRules, unlessNftables } from "../support/rules-writer.ts";
 
 const namespace = "refused";
 const serviceCount = 100;
@@ -210,42 +211,77 @@ describe("an endpoint that the kernel rejects", () => {
   });
 });
 
-/**
- * Protocols and subsystems from linux/netlink.h and linux/netfilter/nfnetlink.h. `content` occurs in no other request.
- * For the entry, it is IPSET_ATTR_PORT, because other sets also contain its address.
- */
-const injected = [
+interface Injected {
+  /** The kind of the rejected object in the metric. */
+  readonly kind: "entry" | "address";
+  readonly title: string;
+  readonly errno: number;
+  readonly reason: string;
+  readonly address: string;
+  readonly port: number;
+  /** From linux/netlink.h and linux/netfilter/nfnetlink.h. */
+  readonly protocol: number;
+  readonly subsystem: number;
+  /** Bytes that occur in no other request. */
+  readonly content: Uint8Array;
+  readonly named: RegExp;
+  readonly isThere: () => boolean;
+  readonly sourceRange?: string;
+}
+
+const setSubsystem = labRules === "nftables" ? 10 : 6;
+const portBytes = [7_777 >> 8, 7_777 & 255] as const;
+
+function hasEntry(set: string, ipset: string, nft: string): boolean {
+  return labRules === "nftables"
+    ? shell(`nft list set ip kube-ipvs ${set}`).includes(nft)
+    : shell(`ipset list ${set}`).includes(ipset);
+}
+
+const injected: readonly Injected[] = [
   {
-    kind: "entry",
-    errno: 12,
-    reason: "ENOMEM",
-    address: "10.96.0.77",
-    port: 7_777,
-    protocol: 12,
-    subsystem: 6,
-    content: Uint8Array.of(6, 0, 4, 0x40, 7_777 >> 8, 7_777 & 255),
+    ...{ kind: "entry", title: "an entry", errno: 12, reason: "ENOMEM" },
+    ...{ address: "10.96.0.77", port: 7_777, protocol: 12, subsystem: setSubsystem },
+    // The key of the nft element, or IPSET_ATTR_PORT, because other ipsets also contain the address.
+    content:
+      labRules === "nftables"
+        ? Uint8Array.of(10, 96, 0, 77, 6, 0, 0, 0, ...portBytes)
+        : Uint8Array.of(6, 0, 4, 0x40, ...portBytes),
     named: /10\.96\.0\.77,tcp:7777/,
-    isThere: () => shell("ipset list KUBE-CLUSTER-IP").includes("10.96.0.77,tcp:7777"),
+    isThere: () => hasEntry("KUBE-CLUSTER-IP", "10.96.0.77,tcp:7777", "10.96.0.77 . tcp . 7777"),
   },
   {
-    kind: "address",
-    errno: 22,
-    reason: "EINVAL",
-    address: "10.96.0.78",
-    port: 80,
-    protocol: 0,
-    subsystem: -1,
+    ...{ kind: "entry", title: "a source range", errno: 16, reason: "EBUSY" },
+    ...{ address: "203.0.113.77", port: 7_778, protocol: 12, subsystem: setSubsystem },
+    content: Uint8Array.of(198, 51, 100, 0),
+    named: /203\.0\.113\.77,tcp:7778,198\.51\.100\.0/,
+    // nft prints intervals as bytes. The set has no other entry.
+    isThere: () =>
+      hasEntry("KUBE-LOAD-BALANCER-SOURCE-CIDR", "203.0.113.77,tcp:7778,198.51", "elements"),
+    sourceRange: "198.51.100.0/24",
+  },
+  {
+    ...{ kind: "address", title: "an address", errno: 22, reason: "EINVAL" },
+    ...{ address: "10.96.0.78", port: 80, protocol: 0, subsystem: -1 },
     content: Uint8Array.of(10, 96, 0, 78),
     named: /"10\.96\.0\.78"/,
     isThere: () => shell("ip -o address show kube-ipvs0").includes(" 10.96.0.78/32"),
   },
-] as const;
+];
 
-for (const { kind, reason, address, port, named, isThere, ...fault } of injected) {
-  describe(`an ${kind} that the kernel rejects`, () => {
-    const name = `refused-${kind}`;
+for (const one of injected) {
+  const { kind, title, reason, address, port, named, isThere, sourceRange, ...fault } = one;
+  describe(`${title} that the kernel rejects`, () => {
+    const name = `refused-${title.split(" ").at(-1)}`;
+    const ports = [servicePort({ port })];
     const objects = [
-      service({ name, clusterIps: [address], ports: [servicePort({ port })] }),
+      sourceRange === undefined
+        ? service({ name, clusterIps: [address], ports })
+        : service({
+            ...{ name, type: "LoadBalancer", clusterIps: ["10.96.0.79"], ports },
+            spec: { loadBalancerSourceRanges: [sourceRange] },
+            status: { loadBalancer: { ingress: [{ ip: address }] } },
+          }),
       endpointSlice({ name: `${name}-a`, service: name, endpoints: ["10.244.2.77"] }),
     ];
 
@@ -391,7 +427,8 @@ describe("a rejected removal at the end of a drain", () => {
   });
 });
 
-describe("a chain that iptables-restore rejects", () => {
+const skip = unlessNftables("rules in nf_tables are written without iptables-restore");
+describe("a chain that iptables-restore rejects", { skip }, () => {
   const chain = "KUBE-LOAD-BALANCER";
   const objects = [
     service({
