@@ -391,7 +391,7 @@ const breakages: readonly Breakage[] = [
     },
     answered: 0,
     command: fromClient,
-    cause: /no endpoint|0 of 0 endpoints/,
+    cause: /no real server that accepts connections/,
     fix: /selector|EndpointSlice|ready/i,
     exitCode: 0,
   },
