@@ -39,7 +39,7 @@ export interface UsableIptables {
   readonly families: readonly IpFamily[];
 }
 
-/** Rejects with the reason if no family's programs are installed and permitted. */
+/** Rejects with the reason if no family has installed, permitted programs. */
 export async function openIptables(log: Logger): Promise<UsableIptables> {
   const choice = await chooseBackend(runProgram);
   const iptables = new IptablesClient({ runProgram, log }, choice);

@@ -36,7 +36,7 @@ export const explainCommand: Command = {
     valueOption(
       "in",
       "link",
-      "network interface on which packets from --from ADDRESS arrive (default: the one that leads back to it)",
+      "network interface on which packets from ADDRESS (--from) arrive (default: the one leading to ADDRESS)",
     ),
     valueOption(
       "to",

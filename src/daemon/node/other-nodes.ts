@@ -27,7 +27,7 @@ export interface OtherNodesParts {
   readonly onChecked?: () => void;
   /** Addresses that an earlier run served, and therefore checked. Undefined if there are none. */
   readonly readServed?: () => Promise<Iterable<IpAddress>>;
-  /** Whether the configuration enables Node weights for all Services. If absent, it does not. */
+  /** Whether the configuration enables Node weights for all Services. Absent means no. */
   readonly areWeightsDefault?: () => boolean;
 }
 

@@ -28,7 +28,7 @@ const nearlyAll = 0.9;
 export const processChecks: readonly Check[] = [
   check({
     name: "file-descriptors",
-    why: "watches, health-check node ports and the iptables programs need file descriptors",
+    why: "API watches, health-check node ports and iptables programs need file descriptors",
     read: (node) => node.files(),
     judge({ limit, open, max }) {
       const evidence = `the limit is ${limit}; ${open} of ${max} files are open on the node`;

@@ -225,7 +225,7 @@ function growthRows(all: readonly Measured[]): readonly Row[] {
   return ["kube-ipvs", "peer"].flatMap((subject): readonly Row[] => {
     const [base, grown] = [ofSize(subject, few), ofSize(subject, many)];
     if (base === undefined || grown === undefined) return [];
-    const what = `CPU per change of the proxy alone with ${text(many.services)} Services, divided by that with ${text(few.services)}`;
+    const what = `the proxy's own CPU per change with ${text(many.services)} Services, divided by that with ${text(few.services)}`;
     const value = grown.ownCpuMs / base.ownCpuMs;
     const target = { text: `≤ ${mostGrowth} ×`, most: mostGrowth };
     const row: Row = { subject, kind: "figure", unit: "×", what, value };

@@ -136,7 +136,7 @@ describe("a drain", () => {
       );
     });
 
-    /** Returns the seconds in which the removal is attempted. */
+    /** Returns the seconds at which the removal is attempted. */
     async function attemptsIn(seconds: number): Promise<readonly number[]> {
       const attempts: number[] = [];
       for (let second = 1; second <= seconds; second += 1) {

@@ -207,7 +207,7 @@ function problemOf({ method, path }: ApiWrite, status: number): Problem | undefi
   if (isDone) return undefined;
   const advice =
     status === 403
-      ? "; a ClusterRole bound to this user must allow create and patch of events in API group events.k8s.io, as system:node-proxier does"
+      ? "; a ClusterRole bound to this user must allow create and patch on events in API group events.k8s.io, as system:node-proxier does"
       : "";
   const text = `Cannot ${method} ${path}: HTTP ${status}${advice}`;
   return { isFinal: status >= 400 && status < 500 && ![401, 429].includes(status), text };

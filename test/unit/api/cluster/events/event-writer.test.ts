@@ -150,7 +150,7 @@ describe("an API server with problems", () => {
     assert.equal(warnings.length, 1);
     assert.deepEqual(warnings[0]?.keys, {
       reason: "event-refused",
-      err: "Cannot POST /apis/events.k8s.io/v1/namespaces/default/events: HTTP 403; a ClusterRole bound to this user must allow create and patch of events in API group events.k8s.io, as system:node-proxier does",
+      err: "Cannot POST /apis/events.k8s.io/v1/namespaces/default/events: HTTP 403; a ClusterRole bound to this user must allow create and patch on events in API group events.k8s.io, as system:node-proxier does",
     });
     await writer.stop();
   });
