@@ -123,10 +123,9 @@ function rangesPath(
 const ranges: Section = {
   title: "Source ranges",
   text: [
-    "The client has two addresses, `client` and `branch`. Source ranges protect only load-balancer IPs. They " +
-      "also restrict pods and the node itself. The node is accepted if a range contains its node address. A " +
-      "process that chooses the node's own address as its source is not restricted. An IP family without any " +
-      "range is unrestricted.",
+    "The client has two addresses, `client` and `branch`. Source ranges protect only load-balancer IPs. As " +
+      "clients, pods and the node are restricted, too. The node is accepted if a range contains its node address, " +
+      "or if the process sets that address as its source. An IP family without any range is unrestricted.",
   ],
   headings: ["address", "allowed", "from"],
   columns: transports,
