@@ -115,7 +115,7 @@ test-shim: setup-build shim ## test native-shim with sanitizers
 
 image: build/image/root/usr/local/bin/kube-proxy build/test/seccomp.json ## assemble the image in build/image/root
 
-image-without-iptables: dist/kube-ipvs ## assemble an image for rules with nf_tables
+image-nftables: dist/kube-ipvs ## assemble an image for rules with nf_tables
 ## in build/image/root-without-iptables
 	@WITHOUT=iptables $(step) "Assembling the image's root" deploy/image/assemble-root.sh build/image/root-without-iptables
 

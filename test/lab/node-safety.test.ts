@@ -189,7 +189,7 @@ describe("another Node's address as an external IP", () => {
   function named(): readonly unknown[] {
     return proxy
       .lines()
-      .filter(({ msg }) => /^Address (?:is never bound|of a Service is not served)/.test(msg))
+      .filter(({ msg }) => /^(?:Address is never bound|Service address is not served)/.test(msg))
       .map(({ address, reason }) => `${address} ${reason}`);
   }
 
