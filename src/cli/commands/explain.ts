@@ -27,7 +27,7 @@ export const explainCommand: Command = {
     valueOption(
       "from",
       "address",
-      "packet source: a client IP, or node for a local process (default: node, pods and external clients)",
+      'packet source: a client IP, or "node" for a local process (default: node, pods and external clients)',
     ),
     switchOption(
       "probe",

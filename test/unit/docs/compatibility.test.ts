@@ -1,4 +1,4 @@
-/** Tests that the tables of compatibility and kernel settings contain everything in the source. */
+/** Tests that the compatibility and kernel-settings tables cover everything in the source. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
