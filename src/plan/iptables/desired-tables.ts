@@ -286,7 +286,7 @@ export class DesiredTables {
     return this.#tables(family).ruleSet(options);
   }
 
-  /** Makes a family's next rule set rebuild all shared chains, in case a change was missed. */
+  /** Rebuilds all shared chains in a family's next rule set, in case a change was missed. */
   rebuild(family: IpFamily): void {
     this.#tables(family).rebuild();
   }
