@@ -106,7 +106,7 @@ export interface Cluster {
   readonly metalLb: () => Promise<string | undefined>;
 }
 
-/** What this node's daemon answers. */
+/** The answers of this node's daemon. */
 export interface DaemonFacts extends Pick<Status, "conflicts"> {
   readonly counts: Pick<Status["counts"], "conflicts">;
 }

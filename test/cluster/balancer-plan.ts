@@ -44,8 +44,8 @@ export interface Patch {
 }
 
 /**
- * Returns the next patch that a Service needs. The API server rejects it if the Service has changed in the meantime. It
- * removes the address itself when the type changes.
+ * Returns the next patch that a Service needs. The API server rejects it if the Service has changed in the meantime. If
+ * the type changes, the API server removes the address.
  */
 export function patchOf(service: Service, freeAddress: () => string): Patch | undefined {
   const { name, namespace, resourceVersion, finalizers = [] } = service.metadata;

@@ -18,7 +18,7 @@ import type { ProxyHealth } from "./proxy-health.ts";
 import { RejectionReporter } from "./rejection-reporter.ts";
 import { SyncHistory } from "./sync-history.ts";
 
-/** Where reports go. */
+/** The recipients of reports. */
 export interface ReportTargets {
   readonly metrics: Metrics;
   readonly health: ProxyHealth;
