@@ -17,9 +17,10 @@ type OnDatagram = (errno: number, datagram: Uint8Array) => void;
 
 /**
  * Time after the deadline in which the socket's thread can end a call itself and return the replies received so far.
- * The timer then only ends calls that are stuck in the kernel.
+ * The timer then only ends calls that are stuck in the kernel. On a busy node, the thread may get no processor for more
+ * than a hundred milliseconds.
  */
-const graceMs = 20;
+const graceMs = 500;
 
 /** Longest delay that a timer accepts, and the largest call number. */
 const maxInteger = 2 ** 31 - 1;
