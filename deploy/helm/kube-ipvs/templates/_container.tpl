@@ -72,7 +72,7 @@ ports:
     containerPort: {{ $healthz }}
 {{- end }}
 
-{{/* Takes a dict of path and root. The kubelet's default is the node's address, where the program may not listen. */}}
+{{/* Takes a dict of path and root. By default, the kubelet probes the node's address, where the program may not listen. */}}
 {{- define "kube-ipvs.httpGet" -}}
 httpGet:
   path: {{ .path }}
