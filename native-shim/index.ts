@@ -17,8 +17,8 @@ type OnDatagram = (errno: number, datagram: Uint8Array) => void;
 
 /**
  * Time after the deadline in which the socket's thread can end a call itself and return the replies received so far.
- * The timer then only ends calls that are stuck in the kernel. On a busy node, the thread may get no processor for more
- * than a hundred milliseconds.
+ * With this grace period, the timer only ends calls that are stuck in the kernel. On a busy node, the thread may not
+ * run for more than a hundred milliseconds.
  */
 const graceMs = 500;
 

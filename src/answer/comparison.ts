@@ -76,7 +76,7 @@ export function differencesBetween(
       const own = facts.get(node) ?? new Set();
       const lacking = [...common.keys()].filter((fact) => isCommon(fact) && !own.has(fact));
       const extra = [...own].filter((fact) => !isCommon(fact));
-      // Without the frontend, nothing else is worth naming.
+      // If the frontend is missing, its other differences are irrelevant.
       const difference = [
         ...(own.size === 0 ? lacking.slice(0, 1) : lacking).map((fact) => `lacks ${fact}`),
         ...(isCommon("this frontend") ? extra : extra.slice(0, 1)).map((fact) => `has ${fact}`),

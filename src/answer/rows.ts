@@ -11,14 +11,14 @@ export interface ServiceRow {
   readonly portName?: string;
   readonly type: "ClusterIP" | "NodePort" | "LoadBalancer";
   readonly frontend: "cluster-ip" | "external-ip" | "load-balancer" | "node-port";
-  /** Of port ranges: all protocols, such as `TCP,UDP`. */
+  /** For port ranges, all protocols, such as `TCP,UDP`. */
   readonly protocol: string;
   readonly address: string;
   /** The first port of a port range. */
   readonly port: number;
-  /** Only of port ranges: all ports, such as `5060,10000-20000`. */
+  /** Only for port ranges: all ports, such as `5060,10000-20000`. */
   readonly ports?: string;
-  /** Only of port ranges: the firewall mark of the virtual server. */
+  /** Only for port ranges: the firewall mark of the virtual server. */
   readonly mark?: number;
   readonly scheduler: string;
   /** Session affinity timeout; 0 means no session affinity. */
@@ -26,7 +26,7 @@ export interface ServiceRow {
   readonly trafficPolicy: "Cluster" | "Local";
   /** Why the kernel does not have this virtual server. Undefined if the virtual server exists. */
   readonly reason?: string;
-  /** Annotations without effect, with the reason of each. Undefined if there are none. */
+  /** Annotations that have no effect, each with the reason. Undefined if there are none. */
   readonly ignoredAnnotations?: readonly string[];
   /** The allowed clients. All are allowed if undefined. */
   readonly sourceRanges?: readonly string[];

@@ -102,7 +102,7 @@ async function runDaemonFlags(
   switch (command) {
     case "clean-up": {
       const isClean = await cleanUpNode(config, runContext);
-      if (!isClean) throw new Error("Cleanup incomplete, see above");
+      if (!isClean) throw new Error("Cleanup incomplete; see above");
       return 0;
     }
     case "init-only":

@@ -98,7 +98,7 @@ export interface Config {
   readonly minSyncPeriodMs: number;
   /** Interval between two verifications of the kernel state. */
   readonly verificationPeriodMs: number;
-  /** Userspace mode: a UDP client that was idle for this long may be sent to a different endpoint. */
+  /** Userspace mode: a UDP client that has been idle for this long may be sent to a different endpoint. */
   readonly udpTimeoutMs: number;
   /** Userspace mode: maximum number of TCP connections and UDP clients, in total and per Service. */
   readonly userspaceConnections: { readonly total: number; readonly perService: number };
@@ -134,7 +134,7 @@ export interface Config {
   /** Traffic metrics on /metrics. Undefined means none. */
   readonly trafficMetrics?: {
     readonly hasEndpoints: boolean;
-    /** Maximum number of Service ports, and separately of endpoints, with their own time series. */
+    /** Maximum number of Service ports that have their own time series. Applies separately to endpoints. */
     readonly limit: number;
   };
   /**
@@ -145,8 +145,7 @@ export interface Config {
   /** Networks whose virtual IPs are not bound to kube-ipvs0 because other software has them on its own link. */
   readonly unboundAddresses: readonly Cidr[];
   /**
-   * Whether to serve a new external or load-balancer IP that is a node address at a port on which a node process
-   * listens.
+   * What to do with a new external or load-balancer IP that is a node address if a node process listens on its port.
    */
   readonly nodeProcessPorts: "refuse" | "serve";
   /** File that preserves the age of claims across restarts and reboots. Empty means no file. */

@@ -318,7 +318,7 @@ function keepMemoryPrivate({ forbidCoreDumps, log }: RunContext): void {
   try {
     forbidCoreDumps();
   } catch (error) {
-    log.warn("Cannot disable core dumps, they may contain credentials", { err: error });
+    log.warn("Cannot disable core dumps, which may contain credentials", { err: error });
   }
 }
 

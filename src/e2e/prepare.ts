@@ -95,7 +95,7 @@ async function chooseNodes(
   if (first !== undefined) return [first, ...rest];
   const where = `namespace ${options.daemonNamespace}, selector ${options.daemonSelector}`;
   throw new Error(
-    `No kube-ipvs pod is ready, of ${daemons.length} found (${where}); check --daemon-namespace and --daemon-selector`,
+    `None of the ${daemons.length} kube-ipvs pods found is ready (${where}); check --daemon-namespace and --daemon-selector`,
   );
 }
 

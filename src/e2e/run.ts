@@ -25,7 +25,7 @@ export async function runChecks(context: RunContext): Promise<readonly NamedOutc
   } catch (error) {
     await removeAll(removal).catch((removing: unknown) => {
       throw new Error(
-        `${errorText(error)}; removing the objects of the test failed too: ${errorText(removing)}`,
+        `${errorText(error)}; removing the test's objects also failed: ${errorText(removing)}`,
         { cause: error },
       );
     });

@@ -4,7 +4,7 @@ import { type ExecShell, outputOf, type PodPlace } from "./cluster/exec-shell.ts
 import { program } from "./objects.ts";
 import type { Answers, Question } from "./pod/conversation.ts";
 
-/** A place from which connections are made. One command asks all questions in an event loop turn. */
+/** A place from which connections are made. All questions asked in the same event loop turn share one command. */
 export class Vantage {
   /** For example: `a pod on node-1`. */
   readonly label: string;

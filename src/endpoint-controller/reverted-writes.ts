@@ -11,7 +11,7 @@ export class RevertedError extends Error {
   constructor(service: ServiceName, times: number, waitMs: number) {
     const advice =
       "another controller or an admission webhook also changes them; let only one program manage them";
-    super(`EndpointSlices of ${service} were changed back ${times} times: ${advice}`);
+    super(`EndpointSlices of ${service} were reverted ${times} times: ${advice}`);
     this.name = "RevertedError";
     this.waitMs = waitMs;
   }

@@ -105,7 +105,7 @@ function observedIpvs(ipvs: Ipvs, modules: Modules): Ipvs {
       const module = `ip_vs_${scheduler}`;
       if (modules.isAvailable(module) !== false || modules.isLoadable(module) !== false) return;
       throw new Error(
-        `Cannot use scheduler ${scheduler}: the kernel has no module ${module}; set another scheduler`,
+        `Cannot use scheduler ${scheduler}: the kernel has no module ${module}; choose a different scheduler`,
       );
     },
   };

@@ -268,7 +268,7 @@ export const metricTable = {
   apiDuration: {
     name: "rest_client_request_duration_seconds",
     type: "histogram",
-    help: "API server request latency in seconds, without watches",
+    help: "API server request latency in seconds, excluding watches",
     labels: ["verb", "host"],
     buckets: "request",
   },
@@ -282,7 +282,7 @@ export const metricTable = {
   apiResponseSize: {
     name: "rest_client_response_size_bytes",
     type: "histogram",
-    help: "Size of uncompressed API server responses in bytes, without watches",
+    help: "Size of uncompressed API server responses in bytes, excluding watches",
     labels: ["verb", "host"],
     buckets: "bytes",
   },

@@ -116,7 +116,7 @@ function admitFrontends(service: ServiceRecord, most: number): ServiceRecord {
   };
 }
 
-/** Returns a function that gives the number of frontends that the source ranges of an address's family count as. */
+/** Returns a function that converts the source ranges of an address's family to a number of frontends. */
 function rangeCosts({ sourceRanges }: ServiceRecord): (address: IpAddress) => number {
   const counts = { IPv4: 0, IPv6: 0 };
   for (const { address } of sourceRanges) counts[familyOf(address)] += 1;

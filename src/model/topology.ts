@@ -53,7 +53,7 @@ export function chooseEndpoints(
 
 const nowhereMissing = { internal: false, external: false } as const;
 
-/** Whether each policy is Local while all usable endpoints are on other nodes. */
+/** For each policy, whether it is Local and all usable endpoints are on other nodes. */
 export function noLocalEndpoints(
   port: ServicePort,
   { local, hasUsable }: ChosenEndpoints,

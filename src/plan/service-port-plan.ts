@@ -94,7 +94,7 @@ export function planServicePort(
   const chosen = chooseEndpoints(endpoints, port, context.place);
   const basis = { port, context, serving: servingKeys(port, endpoints) };
   const ranges = rangesFor(requested, port, endpoints, context);
-  // The range serves a port within the Service's own range, so that affinity covers both.
+  // A port inside the Service's own range is served by the range's virtual server, so that affinity covers both.
   const isServed = (frontend: Frontend): boolean => !isServedByRange(frontend, context.ranges);
   const frontends = context.ranges === undefined ? requested : requested.filter(isServed);
   return {

@@ -15,7 +15,7 @@ export interface SysdumpFiles {
 const blockBytes = 512;
 const folder = "kube-ipvs-sysdump/";
 const indexName = "index.json";
-/** More than any archive that `sysdump` writes contains. */
+/** Larger than any unpacked archive that `sysdump` writes. */
 const maxUnpackedBytes = 512 * 1024 * 1024;
 
 export function packed({ index, parts }: SysdumpFiles): Buffer {
@@ -34,7 +34,7 @@ export function unpacked(bytes: Uint8Array, maxBytes: number = maxUnpackedBytes)
   const parts = new Map(filesOf(decompressed(bytes, maxBytes)));
   const text = parts.get(indexName);
   parts.delete(indexName);
-  if (text === undefined) throw new Error("it is not an archive of kube-ipvs sysdump");
+  if (text === undefined) throw new Error("kube-ipvs sysdump did not write it");
   const index = parseJson(text);
   if (!isRecord(index) || index["apiVersion"] !== apiVersion || index["kind"] !== "Sysdump") {
     const found = isRecord(index) ? `${index["kind"]} of ${index["apiVersion"]}` : "no index";

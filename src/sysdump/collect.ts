@@ -1,4 +1,7 @@
-/** Reads the parts of an archive one after the other, each with limits. A part that fails is a note in the index. */
+/**
+ * Reads the parts of an archive one after the other, each with limits. If a part fails, the index has a note with the
+ * reason.
+ */
 import type { Sysdump, SysdumpPart } from "../answer/sysdump.ts";
 import type { Clock } from "../base/clock.ts";
 import { errorText } from "../base/error-text.ts";
@@ -15,7 +18,7 @@ export interface Part {
 
 export interface Limits {
   readonly partMs: number;
-  /** Parts that have not begun by then are skipped. */
+  /** Parts that have not begun after this time are skipped. */
   readonly totalMs: number;
   /** The end of a longer text is cut off. */
   readonly partBytes: number;
@@ -43,7 +46,7 @@ export async function collect(
       ...(note === undefined ? {} : { note }),
     });
     if (partStartMs - startMs >= limits.totalMs) {
-      rows.push(rowOf(0, `skipped, because ${limits.totalMs / 1_000} s had passed`));
+      rows.push(rowOf(0, `skipped because ${limits.totalMs / 1_000} s had passed`));
       continue;
     }
     try {

@@ -28,7 +28,7 @@ export function withoutSecrets(text: string): string {
 const commonNames: ReadonlySet<string> = new Set(["default", "kubernetes", "kube-system"]);
 const addressPattern =
   /(?<![\w.:])(?:\d{1,3}(?:\.\d{1,3}){3}|[\da-f]*:[\da-f:]*(?:\d{1,3}(?:\.\d{1,3}){3})?)(?:\/(\d{1,3})(?!\d))?(?![\w])/gi;
-/** Words with a letter. */
+/** Words that contain a letter. */
 const wordPattern = /(?![\d.]+(?![\w-]))[\w-]+(?:\.[\w-]+)*/g;
 const hardwarePattern = /\b[\da-f]{2}(?::[\da-f]{2}){5}\b/gi;
 
@@ -36,7 +36,7 @@ const hardwarePattern = /\b[\da-f]{2}(?::[\da-f]{2}){5}\b/gi;
 export class Redactor {
   readonly #key: Uint8Array;
   readonly #names: ReadonlyMap<string, string>;
-  /** Hashes of the bytes before a byte. Most addresses share them. */
+  /** Hashes of leading bytes, which most addresses have in common. */
   readonly #hashes = new Map<string, Uint8Array>();
 
   /** `key` is random and not stored. `names` are replaced wherever they are whole words. */
@@ -71,7 +71,7 @@ export class Redactor {
     return parts.join(".");
   }
 
-  /** The text of a JSON part: its keys stay. */
+  /** Redacts the values of a JSON part, but not its keys. */
   json(text: string): string {
     const replaced = (_: string, value: unknown): unknown =>
       typeof value === "string" ? this.text(value) : value;

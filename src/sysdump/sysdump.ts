@@ -38,7 +38,7 @@ export async function sysdump(
 /** The log may contain names of objects that no longer exist. */
 function withoutLog(part: Part): Part {
   if (part.name !== "log.txt") return part;
-  const reason = "omitted, because it may contain names that cannot be recognized";
+  const reason = "omitted because it may contain names that cannot be recognized";
   return { ...part, read: () => Promise.reject(new Error(reason)) };
 }
 

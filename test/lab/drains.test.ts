@@ -153,7 +153,7 @@ describe("a removed real server", () => {
     node.apply(...web(two));
     await node.hasWeights(tcp, "pod-1 0, pod-2 1");
     await node.program.prints(
-      /"Cannot save the state file, a restart resets drain deadlines [^"]*" .*EROFS/,
+      /"Cannot save the state file; a restart resets drain deadlines [^"]*" .*EROFS/,
     );
     assert.doesNotMatch(node.program.output, /^E/m);
     await connection.ping("still here");

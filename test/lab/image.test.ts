@@ -113,7 +113,7 @@ describe("the image on a node", () => {
     assert.ok(observer !== undefined);
     const before = kernelState();
     const program = onNode.start(observer);
-    await program.prints(/Observing only, would change/);
+    await program.prints(/Observing only: pending changes/);
     const [planning = ""] = /sh -c \\\n +'(.*)'$/m.exec(migrateGuide)?.slice(1) ?? [];
     const plan = await onNode.exec(program, ["sh", "-c", `${planning}; test $? = 2`]);
     assert.match(plan, /^ {2}\+ TCP 10\.96\.0\.10:80 \(rr\)/m);

@@ -241,7 +241,7 @@ describe("the operator's commands in other modes", () => {
       await node.start([...flags, "--kube-ipvs-observe-only"]);
       const { output } = node.program;
       test.diagnostic(output);
-      assert.match(output, /"Observing only, would change" changes=\d+ listener-open=3 /);
+      assert.match(output, /"Observing only: pending changes" changes=\d+ listener-open=3 /);
       assert.match(
         output,
         /"Would change" change="\+ TCP 0\.0\.0\.0 at a free port for 10\.96\.0\.10:80, node port 30080"/,

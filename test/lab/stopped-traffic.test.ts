@@ -81,7 +81,7 @@ describe("traffic that other settings on the node stop", () => {
 
   for (const [breaks, mends, verdict, judged] of drops) {
     it(`explain and doctor name packets that other software drops: iptables ${breaks}`, async (test) => {
-      const isSound = /^ok +packets +followed packets to \d+ destinations?: no rule /m;
+      const isSound = /^ok +packets +traced packets to \d+ destinations?: no third-party rule /m;
       assert.match(kubeIpvs("doctor").out, isSound);
       shell(`iptables -w 5 ${breaks}`);
       try {

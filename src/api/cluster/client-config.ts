@@ -204,7 +204,7 @@ function userOf(config: KubeConfig, { object, folder, origin }: Kubeconfig): Use
     if (fieldOf(given, name) === undefined) continue;
     throw invalidKubeconfig(
       origin,
-      `user ${user.name} has ${name}, which is not supported; use the field as instead`,
+      `user ${user.name} has ${name}, which is not supported; use the field "as" instead`,
     );
   }
   const file = fieldOf(given, "tokenFile");

@@ -106,8 +106,9 @@ export class NotReadyTaint {
 }
 
 /**
- * A JSON patch, which requires no previous read. If the list of taints has changed, a test makes the whole patch fail
- * (422), so it never removes a different taint. The last index comes first so that the others remain valid.
+ * A JSON patch, which requires no previous read. If the list of taints has changed, a `test` operation makes the whole
+ * patch fail (422), so the patch never removes a different taint. The last index comes first so that the others remain
+ * valid.
  */
 function removal(path: string, indexes: readonly number[]): ApiWrite {
   const operations = indexes.toReversed().flatMap((index) => [

@@ -42,7 +42,7 @@ export interface ReflectorDependencies {
 /** Larger objects are errors. The API server itself limits objects to a few megabytes. */
 const objectLimitBytes = 64 * 1024 * 1024;
 const listIdleMs = 60_000;
-/** The API server sends a bookmark about once a minute. 150 s without one indicate a dead connection. */
+/** The API server sends a bookmark about once a minute. 150 s without one means that the connection is dead. */
 const watchIdleMs = 150_000;
 /** Requested duration of a watch. Up to 100% random jitter is added. */
 const watchSeconds = 300;

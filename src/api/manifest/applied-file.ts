@@ -23,9 +23,9 @@ interface AppliedOptions {
 type Fields = Readonly<Record<string, unknown>>;
 
 /**
- * Returns a source in which the file's Services and EndpointSlices replace those with the same name. They are reported
- * when their kind is complete because a Service inherits the fields that an API server would keep. Throws if the file
- * is invalid or contains no such object.
+ * Returns a source in which the file's Services and EndpointSlices replace those with the same name. The file's objects
+ * are reported after the source's objects of the same kind, because a Service inherits the fields that an API server
+ * would keep. Throws if the file is invalid or contains no such object.
  */
 export function withAppliedFile(
   source: ObjectSource,

@@ -203,7 +203,7 @@ export class ManifestSource implements ObjectSource {
     return nodes;
   }
 
-  /** The first object with each name, without other Nodes. Later objects with the same name are refused once. */
+  /** The first object with each name, except other Nodes. Later objects with the same name are refused once. */
   #distinctObjects(): ReadonlyMap<string, ManifestObject> {
     const objects = new Map<string, ManifestObject>();
     const duplicates = new Set<string>();

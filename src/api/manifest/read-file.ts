@@ -64,9 +64,9 @@ const maxFileBytes = 16 * 1024 * 1024;
 const youngMs = 2_000;
 
 /**
- * Reads a manifest file. If the file is unchanged or cannot be parsed, returns `last`'s objects; the latter is reported
- * to `refuse`. Returns `undefined` if the file does not exist. Invalid fields are reported each time a changed file is
- * read.
+ * Reads a manifest file. If the file is unchanged or cannot be parsed, returns `last`'s objects. A file that cannot be
+ * parsed is also reported to `refuse`. Returns `undefined` if the file does not exist. Invalid fields are reported each
+ * time a changed file is read.
  */
 export async function readManifestFile(
   file: { readonly folder: string; readonly name: string; readonly nowMs: number },

@@ -20,7 +20,7 @@ export const explainCommand: Command = {
     "along the way, the virtual server, and why each endpoint is or is not used.\n" +
     "It reads the kernel, and gets the plan from the daemon's operator socket. Without a " +
     "running daemon, it plans as the daemon would at startup. It changes nothing.\n" +
-    "Exit codes: 0 packets and kernel are as planned; 1 error; 2 they are not, packets are lost, or a probe fails.",
+    "Exit codes: 0 packets and kernel are as planned; 1 error; 2 they differ from the plan, packets are lost, or a probe fails.",
   options: [
     ...outputOptions("short"),
     namespaceOption,
@@ -36,7 +36,7 @@ export const explainCommand: Command = {
     valueOption(
       "in",
       "link",
-      "network interface on which packets from ADDRESS (--from) arrive (default: the one leading to ADDRESS)",
+      "network interface on which packets from the --from address arrive (default: the one that leads to it)",
     ),
     valueOption(
       "to",

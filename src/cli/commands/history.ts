@@ -7,8 +7,8 @@ export const historyCommand: Command = {
   name: "history",
   summary: "print recent changes by third parties, and changes that the kernel rejected",
   description:
-    "Prints up to 500 events since the daemon started, oldest first: drift, which is kernel state that a " +
-    "third party changed, and when the kernel started and stopped rejecting a change.\n" +
+    "Prints up to 500 events since the daemon started, oldest first: drift (kernel state that a " +
+    "third party changed), and when the kernel started and stopped rejecting a change.\n" +
     "The data comes from the daemon's operator socket.\n" +
     "Exit codes: 0 success; 1 error, or no daemon answers.",
   options: [...outputOptions(), watchOption],

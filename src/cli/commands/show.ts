@@ -42,7 +42,8 @@ export const showCommand: Command = {
     { command: "kube-ipvs show node.tar.gz plan -o json", purpose: "for scripts" },
   ],
   run: async ({ arguments: [path, wanted], print, writeOut }) => {
-    if (path === undefined) throw new Error("FILE is required: an archive of kube-ipvs sysdump");
+    if (path === undefined)
+      throw new Error("FILE is required: an archive that kube-ipvs sysdump wrote");
     const { unpacked } = await import("../../sysdump/archive.ts");
     const { index, parts } = readArchive(path, unpacked);
     if (wanted === undefined) {

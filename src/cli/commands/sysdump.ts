@@ -18,9 +18,9 @@ export const sysdumpCommand: Command = {
   usage: "[SERVICE] [flags]",
   summary: "write an archive with everything about this node that a bug report needs",
   description:
-    "Writes a .tar.gz archive with the answers of status, services, drains, plan, doctor and explain, " +
+    "Writes a .tar.gz archive with the output of status, services, drains, plan, doctor and explain, " +
     "the configuration, metrics, virtual servers, sets, rules, addresses, routes, kernel settings " +
-    "and the end of the log. With SERVICE, explain traces packets to this Service instead of a sample. The archive contains no secrets, and kube-ipvs show prints it.\n" +
+    "and the end of the log. With SERVICE, explain traces packets to this Service instead of to a sample of Services. The archive contains no secrets, and kube-ipvs show prints it.\n" +
     "The index names each part that fails, takes longer than 15 seconds or is larger than 16 MB. " +
     "After 90 seconds, the remaining parts are skipped.\n" +
     "Exit codes: 0 success; 1 error.",
@@ -60,7 +60,7 @@ export const sysdumpCommand: Command = {
     try {
       context.writeBytes(path, archive);
     } catch (error) {
-      const reason = `${systemErrorText(error)}; -f names another file`;
+      const reason = `${systemErrorText(error)}; choose a different file with -f`;
       throw new Error(`Cannot write ${path}: ${reason}`, { cause: error });
     }
     const text = `${rendered(index, sysdumpView, "text", context.form)}\n`;

@@ -45,7 +45,7 @@ async function daemonOf({
       ? { daemon: asked.answer.versions }
       : { daemonError: asked.reason };
   } catch (error) {
-    // A daemon of another version may answer in another form.
+    // A daemon with a different version may answer in a different format.
     return { daemonError: errorText(error) };
   }
 }

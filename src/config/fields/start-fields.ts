@@ -10,7 +10,7 @@ export const startFields = [
     path: "--master",
     kind: "text",
     default: "",
-    help: "URL of the API server; overrides the kubeconfig's",
+    help: "API server URL; overrides the one in the kubeconfig",
   },
   {
     path: "--cleanup",
@@ -40,7 +40,7 @@ export const startFields = [
     path: "--strict",
     kind: "boolean",
     default: "false",
-    help: "reject a configuration with unknown fields, unknown feature gates or settings without effect",
+    help: "reject a configuration with unknown fields, unknown feature gates or settings that have no effect",
   },
   {
     path: "--healthz-port",

@@ -6,7 +6,7 @@ export const userspaceFields = [
     default: "250ms",
     min: 1,
     flag: "udp-timeout",
-    help: "userspace mode: a UDP client that was idle for this long may be sent to a different endpoint",
+    help: "userspace mode: a UDP client that has been idle for this long may be sent to a different endpoint",
   },
   {
     path: "kubeIpvs.userspaceMaxConnections",

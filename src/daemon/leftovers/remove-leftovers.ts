@@ -17,7 +17,10 @@ import type { Mode } from "./rules-of-modes.ts";
 /** Maximum number of chains that a log line names. */
 const namedChains = 5;
 
-/** How long the first sync waits for the iptables programs, which may hang. Leftovers are also removed after it. */
+/**
+ * How long the first sync waits for the iptables programs, which may hang. After the sync, leftovers are looked for
+ * again.
+ */
 const longestSearchMs = 10_000;
 
 /** Whether a kube-proxy in a different mode may be using these rules at the same time. */

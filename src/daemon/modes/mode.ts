@@ -33,8 +33,8 @@ export interface RunningMode {
    */
   configure(next: Config): Promise<void>;
   /**
-   * Removes leftovers of other modes and earlier runs. Called after the first successful sync. While it resolves with
-   * false because something could not be removed, it is called again each minute. `stop` aborts when the program stops.
+   * Removes leftovers of other modes and earlier runs. Called after the first successful sync. If something could not
+   * be removed, it resolves with false and is called again each minute. `stop` aborts when the program stops.
    */
   removeLeftovers(stop: AbortSignal): Promise<boolean>;
 }

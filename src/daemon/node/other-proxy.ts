@@ -82,7 +82,10 @@ export async function findOtherProxyAt(metrics: ListenAddress): Promise<OtherPro
   return (await findOtherProxy()) ?? (await findOtherProxy({ ...thisNode, modeUrl }));
 }
 
-/** After this many consecutive checks without kube-proxy, which disappears briefly during a restart, it has stopped. */
+/**
+ * kube-proxy has stopped when this many consecutive checks have not found it. It also disappears briefly during a
+ * restart.
+ */
 const checksUntilGone = 5;
 const checkPeriodMs = 1_000;
 

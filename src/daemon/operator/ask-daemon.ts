@@ -23,7 +23,7 @@ export function askDaemon(
   if (socketPath === "") return Promise.resolve(absent("kubeIpvs.operatorSocket is empty"));
   return new Promise((resolve) => {
     const failed = (error: Error): void => resolve(replyOf(error as NodeJS.ErrnoException));
-    // Without an agent, so that no connection is used again that the daemon may be closing.
+    // Uses no agent, because an agent may reuse a connection that the daemon is closing.
     const options = { socketPath, path: target, timeout: timeoutMs, agent: false };
     const asked = request(options, (response) => {
       const chunks: Buffer[] = [];

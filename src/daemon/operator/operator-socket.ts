@@ -47,7 +47,7 @@ export async function openOperatorSocket(
     server.on("error", (err) => context.log.warn("Operator socket failed", { path, err }));
     return () => closeServer(server, context.clock);
   } catch (err) {
-    context.log.warn("Cannot open the operator socket, commands such as status will not work", {
+    context.log.warn("Cannot open the operator socket; commands such as status will not work", {
       path,
       err,
     });
@@ -100,8 +100,8 @@ function isAnswering(path: string): Promise<boolean> {
 }
 
 async function listen(server: Server, path: string): Promise<void> {
-  // listen() binds the socket synchronously, so the umask applies to it. A later chmod would briefly leave it open to
-  // other users for a moment.
+  // listen() binds the socket synchronously, so the umask applies to it. With a later chmod, the socket would briefly
+  // be open to other users.
   const before = process.umask(0o177);
   server.listen(path);
   process.umask(before);

@@ -137,7 +137,7 @@ function repairs({ history: { reverted } }: Evidence): readonly Problem[] {
   if (reverted.length === 0) return [];
   const [first] = reverted.map(({ subject }) => subjectText(subject));
   const more = reverted.length === 1 ? "" : ` and ${grouped(reverted.length - 1)} more`;
-  const message = `${count(reverted.length, "repair")} backing off, a third party keeps reverting ${first}${more}`;
+  const message = `${count(reverted.length, "repair")} backing off because a third party keeps reverting ${first}${more}`;
   return [{ reason: "backing-off-repairs", message }];
 }
 

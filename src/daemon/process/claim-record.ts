@@ -39,7 +39,7 @@ export function openClaimFile(path: string, log: Logger): StateFile {
     log,
     bootClock: everyBoot,
     effect: "the oldest Service owns a contested external IP",
-    failureEvent: "Cannot save when external IPs were claimed, a restart uses the age of Services",
+    failureEvent: "Cannot save when external IPs were claimed; a restart uses the age of Services",
   });
 }
 

@@ -97,7 +97,7 @@ async function takeName(lockName: string, options: LockOptions): Promise<Server 
   const peer = await listenerAt(path);
   if (peer !== undefined && isTrusted(peer))
     throw new InstanceRunningError(lockName, holderOf(peer), options);
-  options.log?.warn("Ignoring the instance lock holder, it is not root", {
+  options.log?.warn("Ignoring the instance lock holder because it is not root", {
     lock: `@${lockName}`,
     ...peer,
   });

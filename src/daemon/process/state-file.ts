@@ -156,7 +156,7 @@ export function openState(
     effect:
       "drain deadlines start over, virtual servers that are not in an ipset are treated as foreign, and chains of an earlier mode may remain (kube-ipvs --cleanup removes them)",
     failureEvent:
-      "Cannot save the state file, a restart resets drain deadlines and relies on the ipsets alone",
+      "Cannot save the state file; a restart resets drain deadlines and relies on the ipsets alone",
     formerPaths: formerPathsOf(path),
   });
 }

@@ -174,10 +174,10 @@ export function limitConflict({ service, limit, demand, share }: LimitedService)
   return {
     key: `${limit} ${name}`,
     reason: limit,
-    event: "Service exceeds a limit, part of it is not served",
+    event: "Service exceeds a limit; part of it is not served",
     keys: { service: name, frontends: demand.frontends, endpoints: demand.endpoints },
     service: name,
-    note: `at most ${texts.join(" and ")} are served, by ${settings.join(" and ")}`,
+    note: `at most ${texts.join(" and ")} are served because of ${settings.join(" and ")}`,
     remedy: `make Service ${name} smaller, or raise the limit`,
   };
 }
@@ -203,7 +203,7 @@ const claimWords: Readonly<Record<ClaimReason, string>> = {
   "earlier-claim": "which claimed it first",
   older: "which is older",
   "earlier-manifest": "whose manifest sorts first",
-  "earlier-name": "which is as old and has a name that sorts first",
+  "earlier-name": "which is equally old but whose name sorts first",
 };
 
 /** A service port's name is `namespace/name:port`, or `namespace/name`. */

@@ -53,7 +53,7 @@ export class DryRunReporter {
   #logAll(changes: readonly PendingChange[], counts: ReadonlyMap<string, number>): void {
     const { log } = this.#targets;
     const total = changes.length;
-    log.info("Observing only, would change", { changes: total, ...Object.fromEntries(counts) });
+    log.info("Observing only: pending changes", { changes: total, ...Object.fromEntries(counts) });
     for (const [index, { text, reason, servicesOf }] of changes.entries()) {
       if (this.#logged.has(text)) continue;
       const services = servicesOf();

@@ -85,8 +85,8 @@ export class ProxyHealth {
   }
 
   /**
-   * The node is not eligible before the first sync. With kube-proxy it is, so load balancers may use it before Services
-   * work.
+   * The node is not eligible before the first sync. With kube-proxy, it is eligible, so load balancers may use it
+   * before Services work.
    */
   requireFirstSync(): void {
     this.#isEligibleUnsynced = false;
@@ -106,7 +106,7 @@ export class ProxyHealth {
     if (!this.#hasSynced) {
       const missing = [...this.#unlisted].map((kind) => resourceNames[kind]);
       if (missing.length === 0) return "The first sync has not succeeded yet";
-      return `The first sync waits for ${missing.join(", ")}`;
+      return `The first sync is waiting for ${missing.join(", ")}`;
     }
     const overdue = this.report().families.filter(({ isHealthy }) => !isHealthy);
     if (overdue.length === 0) return undefined;

@@ -26,7 +26,7 @@ export interface FailingSyncs {
 
 type Event = Omit<HistoryEntry, "time">;
 
-/** Drift, or the begin or end of a rejection. */
+/** Drift, or the beginning or end of a rejection. */
 export interface PastEvent extends Event {
   /** Monotonic time. */
   readonly atMs: number;

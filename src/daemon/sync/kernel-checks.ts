@@ -144,7 +144,7 @@ export class KernelChecks extends Checks<KernelCheckContext> {
     try {
       watch.start();
     } catch (error) {
-      // The periodic checks find all changes, only later.
+      // The periodic checks still find all changes, but later.
       log.warn(`Cannot watch ${name}`, { err: error });
     }
     return watch;

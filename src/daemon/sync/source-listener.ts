@@ -54,8 +54,8 @@ const legalReason: RefusalReason = "missing-service-label";
 const quarantineEvents: Readonly<Record<ListQuarantine["outcome"], string>> = {
   held: "List quarantined because it would remove too many served addresses",
   confirmed: "Quarantined list confirmed by a second one",
-  refuted: "Quarantined list discarded, a second one contains the missing objects",
-  expired: "Quarantined list applied, no second one arrived within a minute",
+  refuted: "Quarantined list discarded because a second one contains the missing objects",
+  expired: "Quarantined list applied because no second one arrived within a minute",
 };
 
 /** Reports a quarantined list, and its outcome. */

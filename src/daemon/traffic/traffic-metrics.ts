@@ -105,7 +105,7 @@ export class TrafficMetrics {
   async #write(isCounting: boolean): Promise<string> {
     const { clock, log } = this.#sources;
     if (!isCounting && !this.#isWarned) {
-      log.warn("Traffic metrics have no connections, packets and bytes", {
+      log.warn("Traffic metrics lack connections, packets and bytes", {
         reason: "net.ipv4.vs.run_estimation is 0",
         advice: "Run sysctl -w net.ipv4.vs.run_estimation=1, or set kubeIpvs.runEstimation: on",
       });

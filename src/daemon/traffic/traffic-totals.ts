@@ -57,7 +57,7 @@ export class TrafficTotals {
     this.#last = last;
   }
 
-  /** All series. The rest's shared series, if it exists, is last. */
+  /** All series. The shared series of the rest, if any, is last. */
   *series(): Generator<TrafficSeries> {
     yield* this.#own.values();
     if (this.#other !== undefined) yield this.#other;

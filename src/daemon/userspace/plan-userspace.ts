@@ -113,7 +113,7 @@ export async function findIptables(
     return usable;
   } catch (error) {
     const doing = isObserveOnly ? "planning listeners" : "listening";
-    const event = `iptables cannot be used, ${doing} at node ports and service ports only`;
+    const event = `Cannot use iptables; ${doing} only at node ports and service ports`;
     log.warn(event, { bindAddress, err: errorText(error) });
     return undefined;
   }

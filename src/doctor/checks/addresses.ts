@@ -42,7 +42,7 @@ export const addressChecks: readonly Check[] = [
       const count = counted(found.virtualIps.length, "virtual IP");
       const compared = others.length > 0 ? ` or ${counted(others.length, "other node")}` : "";
       return ok(
-        `${count}, none is an address of this node${compared}, a gateway address or a broadcast address`,
+        `${count}; none is an address of this node${compared}, a gateway address or a broadcast address`,
       );
     },
   }),

@@ -126,7 +126,7 @@ export const ipvsChecks: readonly Check[] = [
       const version = linuxOf(kernelRelease) ?? linux(6, 2);
       const isInTimer = version < linux(6, 2);
       if (roundMs < longRoundMs[isInTimer ? "timer" : "threads"]) return ok(evidence);
-      const effect = isInTimer ? ", during which packets of that processor wait" : "";
+      const effect = isInTimer ? ", during which packets on that processor wait" : "";
       return warn(`${evidence}${effect}`, estimatorRemedy(version));
     },
   }),
@@ -186,9 +186,9 @@ function wrong(
   { path, value }: SysctlSetting,
   { isBeforeInstall }: Host,
 ): Judgement {
-  if (isBeforeInstall) return ok(`${evidence}, kube-ipvs sets ${value} when it starts`);
+  if (isBeforeInstall) return ok(`${evidence}; kube-ipvs sets it to ${value} when it starts`);
   const verdict = essentialPaths.has(path) ? fail : warn;
-  return verdict(`${evidence}, kube-ipvs needs ${value}`, command(path, value));
+  return verdict(`${evidence}; kube-ipvs needs ${value}`, command(path, value));
 }
 
 function estimatorRemedy(version: number): string {

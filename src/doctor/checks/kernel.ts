@@ -15,12 +15,12 @@ interface KernelFault {
 const faults: readonly KernelFault[] = [
   {
     before: linux(4, 18),
-    what: "before 4.18 session affinity keeps clients at a draining real server",
+    what: "before 4.18, session affinity keeps clients on a draining real server",
   },
   {
     from: linux(4, 1),
     before: linux(5, 9),
-    what: "before 5.9 a client that reuses its port within a minute may reach a draining real server",
+    what: "before 5.9, a client that reuses its port within a minute may reach a draining real server",
   },
   { before: linux(4, 19), what: "kube-ipvs supports 4.19 and newer" },
 ];
@@ -75,7 +75,7 @@ export const kernelChecks: readonly Check[] = [
       const version = linuxOf(release);
       if (version === undefined) return unknown(`release "${release}" is not a version number`);
       const present = faults.filter(({ from = 0, before }) => version >= from && version < before);
-      if (present.length === 0) return ok(`Linux ${release}: no known fault of IPVS`);
+      if (present.length === 0) return ok(`Linux ${release}: no known IPVS bugs`);
       const words = present.map(({ what }) => what).join("; ");
       return warn(`Linux ${release}: ${words}`, "use Linux 5.9 or newer");
     },

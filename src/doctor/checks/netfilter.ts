@@ -69,7 +69,7 @@ export const netfilterChecks: readonly Check[] = [
         maxElements = Number.POSITIVE_INFINITY,
       }: ObservedIpSet) => elementCount / maxElements;
       const tight = ours.filter((set) => fillLevelOf(set) >= nearlyFull);
-      if (tight.length === 0) return ok(`${counted(ours.length, "set")}, none is nearly full`);
+      if (tight.length === 0) return ok(`${counted(ours.length, "set")}; none is nearly full`);
       const words = tight.map(
         ({ name, elementCount, maxElements }) =>
           `${name} has ${elementCount} of ${maxElements} entries`,
@@ -117,9 +117,8 @@ export const netfilterChecks: readonly Check[] = [
         );
       }
       const chains = legacy.leftoverChainCount + nft.leftoverChainCount;
-      if (mode === "iptables")
-        return ok(`no table of nftables mode; ${chains} chains of this mode`);
-      if (chains === 0) return ok("neither chains of iptables mode nor tables of nftables mode");
+      if (mode === "iptables") return ok(`no nftables mode tables; ${chains} chains of this mode`);
+      if (chains === 0) return ok("no iptables mode chains and no nftables mode tables");
       const backend = legacy.leftoverChainCount > nft.leftoverChainCount ? "legacy" : "nft";
       const evidence = `kube-proxy's iptables mode left ${counted(chains, "chain")} in ${backend}`;
       if (mode === "userspace") return ok(`${evidence}, which the first sync removes`);

@@ -7,7 +7,7 @@ import { type Check, check, fail, listed, ok, warn } from "../check.ts";
 const rulesCheck = check({
   name: "packets",
   needs: ["installed", "daemon"],
-  why: "even if virtual servers and endpoints are as planned, rules of other software or routes can drop the packets",
+  why: "other software's rules, or routes, can drop packets even if virtual servers and endpoints are as planned",
   read: (node) => node.packets(),
   judge(explanations) {
     const losses = explanations.flatMap(lossesOf);
@@ -15,8 +15,10 @@ const rulesCheck = check({
       const count = counted(explanations.length, "destination");
       const doubts = [...new Set(explanations.flatMap(doubtsOf))];
       const may =
-        doubts.length === 0 ? "" : `; not evaluated, may drop or translate some: ${listed(doubts)}`;
-      return ok(`followed packets to ${count}: no rule of other software stops them${may}`);
+        doubts.length === 0
+          ? ""
+          : `; these rules were not evaluated and may drop or translate some: ${listed(doubts)}`;
+      return ok(`traced packets to ${count}: no third-party rule stops them${may}`);
     }
     const byCause = Map.groupBy(losses, ({ cause }) => cause);
     const texts = [...byCause].map(([cause, these]) => {

@@ -36,7 +36,7 @@ export async function nodePorts(scene: Scene): Promise<Outcome> {
 export async function sessionAffinity(scene: Scene): Promise<Outcome> {
   const [address = ""] = clusterIps(scene, "affinity");
   const question = tcp(address, servicePort, affinityAttempts);
-  const detail = `${affinityAttempts} connections of a client reach one backend`;
+  const detail = `${affinityAttempts} connections from one client reach the same backend`;
   return await scene.patience.outcomeOf(detail, async () => {
     const found = scene.nodes.map(async ({ fromPod }) => {
       const { answers, problems } = await reach(fromPod, question, allBackends(scene));

@@ -20,7 +20,11 @@ export const checkGroups: readonly (readonly Check[])[] = [
     { name: "daemons", promise: "kube-ipvs is ready and OK on every node", run: health },
     { name: "cluster-ip", promise: "TCP and UDP reach all backends", run: clusterIp },
     { name: "node-port", promise: "every node's port reaches a backend", run: nodePorts },
-    { name: "session-affinity", promise: "a client reaches one backend", run: sessionAffinity },
+    {
+      name: "session-affinity",
+      promise: "a client always reaches the same backend",
+      run: sessionAffinity,
+    },
     { name: "headless", promise: "a headless Service has no virtual server", run: headless },
     {
       name: "internal-policy",
@@ -29,7 +33,7 @@ export const checkGroups: readonly (readonly Check[])[] = [
     },
     {
       name: "external-policy",
-      promise: "with Local, only that node's backends answer, and see the client",
+      promise: "with Local, only that node's backends answer, and they see the client's address",
       run: externalPolicy,
     },
     {
@@ -40,15 +44,20 @@ export const checkGroups: readonly (readonly Check[])[] = [
     { name: "hints", promise: "only endpoints for the node's zone are used", run: hints },
   ],
   [{ name: "draining", promise: "a removed endpoint keeps its open connections", run: draining }],
-  [{ name: "restart", promise: "a restart of the daemon breaks no connection", run: restart }],
-  [{ name: "events", promise: "the daemon's Events arrive", run: events }],
+  [{ name: "restart", promise: "restarting the daemon breaks no connections", run: restart }],
+  [{ name: "events", promise: "the daemon's Events reach the API server", run: events }],
   [
     {
       name: "account",
-      promise: "the daemon's account can do what it needs, and nothing else that is checked",
+      promise:
+        "the daemon's account has the permissions it needs, and none of the others that are checked",
       run: account,
     },
-    { name: "forbidden", promise: "no request of a daemon was answered with 403", run: forbidden },
+    {
+      name: "forbidden",
+      promise: "the API server answered no daemon request with 403",
+      run: forbidden,
+    },
     {
       name: "kernel",
       promise: "kube-ipvs plan finds nothing to change on any node",
@@ -60,7 +69,7 @@ export const checkGroups: readonly (readonly Check[])[] = [
 /** Runs after the test has removed everything. */
 export const cleanUp: Check = {
   name: "clean-up",
-  promise: "all objects of the test are gone",
+  promise: "all of the test's objects are deleted",
   run: nothingLeft,
 };
 

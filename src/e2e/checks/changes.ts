@@ -28,7 +28,7 @@ export async function draining(scene: Scene): Promise<Outcome> {
   const problems = [...strays, ...(await connectionProblems(held)), ...unlisted];
   return judged(
     problems,
-    `${name} was removed: its connection stayed open, new connections reached other backends`,
+    `${name} was removed: its connection stayed open, and new connections reached other backends`,
   );
 }
 
@@ -50,7 +50,7 @@ export async function restart(scene: Scene): Promise<Outcome> {
   ];
   return judged(
     problems,
-    `${first.name}: an open connection stayed open, ${attempts} new ones succeeded`,
+    `${first.name}: an open connection stayed open, and ${attempts} new ones succeeded`,
   );
 }
 

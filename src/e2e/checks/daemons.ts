@@ -20,7 +20,7 @@ export async function kernelAsPlanned(scene: Scene): Promise<Outcome> {
     const [first] = plan.changes;
     if (first === undefined) return [];
     const text = JSON.stringify(first);
-    return [`${daemon.nodeName}: ${plan.changes.length} changes, the first ${text}`];
+    return [`${daemon.nodeName}: ${plan.changes.length} changes, the first of which is ${text}`];
   });
 }
 
@@ -37,7 +37,7 @@ export async function headless(scene: Scene): Promise<Outcome> {
 }
 
 export async function nothingLeft(scene: Scene): Promise<Outcome> {
-  const promise = `namespace ${scene.namespace} is gone, and nothing of it is served`;
+  const promise = `namespace ${scene.namespace} is gone, and none of its Services is served`;
   return await judgeDaemons(scene, promise, async (daemon) => {
     const served = await servedServices(scene, daemon);
     return served.size === 0 ? [] : [`${daemon.nodeName} still serves ${[...served].join(", ")}`];

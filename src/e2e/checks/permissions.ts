@@ -22,7 +22,7 @@ export async function account(scene: Scene): Promise<Outcome> {
     ]);
     return judged(
       problems.flat(),
-      `${user} can read what it needs and write Events, and nothing else that is checked`,
+      `${user} can read what it needs and write Events, and has none of the other permissions that are checked`,
     );
   } catch (error) {
     if (!(error instanceof ApiError && error.status === 403)) throw error;
@@ -84,7 +84,7 @@ export async function forbidden(scene: Scene): Promise<Outcome> {
   );
   const [first] = unread;
   if (first !== undefined) return notApplicable(`metrics cannot be read: ${first}`);
-  return judged(problems.flat(), "no request of a daemon was answered with 403");
+  return judged(problems.flat(), "the API server answered no daemon request with 403");
 }
 
 const series = /^rest_client_requests_total\{([^}]*)\} (\S+)$/gm;

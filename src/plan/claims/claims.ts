@@ -123,8 +123,8 @@ export abstract class Claims<C extends Claim> {
   }
 
   /**
-   * Replaces the claims to `key` by the plans `previous` and `claim.plan` with `claim`. If `claim` is undefined, only
-   * removes those of `previous`.
+   * Replaces the claims to `key` that the plans `previous` and `claim.plan` have with `claim`. If `claim` is undefined,
+   * only removes those of `previous`.
    */
   update(key: string, claim: C | undefined, previous: C["plan"] | undefined): WinnerChange<C> {
     const before = this.of(key);

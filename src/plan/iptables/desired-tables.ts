@@ -94,7 +94,8 @@ class FamilyTables {
     const listAll = (): readonly Chain[] => shared.concat(this.#fixed, [...this.#own.values()]);
     let chains: readonly Chain[] | undefined;
     this.#ruleSet = {
-      // Listed only if read, because an endpoint change only needs the changes. Read it before planning continues.
+      // Computed only when read, because an endpoint change only needs `changes`. Must be read before planning
+      // continues.
       get chains() {
         chains ??= listAll();
         return chains;

@@ -34,7 +34,7 @@ export class UdpDestinations {
 
   /**
    * Loopback destinations have no claims, so the endpoints of all their service ports may answer. An owner's other
-   * destinations share one set of endpoints, because there may be thousands.
+   * destinations, of which there may be thousands, share one set of endpoints.
    */
   all(winnerAt: WinnerAt): readonly UdpDestination[] {
     return [...this.#known.values()].map(({ place, flows }) => {

@@ -43,8 +43,8 @@ export class TablesPass extends Pass {
   }
 
   /**
-   * `isAnyPending` says whether rejected changes are not due yet. If so, the planned rules cannot be written in one
-   * restore.
+   * `isAnyPending` says whether any rejected change is not yet due for its retry. If so, the planned rules cannot be
+   * written in one restore.
    */
   async #write(
     planned: readonly PlannedRuleChange[],

@@ -248,7 +248,7 @@ describe("the last lines on stderr", () => {
       name: "for an incomplete clean-up",
       args: ["--cleanup"],
       commands: { daemon: { cleanUpNode: () => Promise.resolve(false) } },
-      want: ["Cleanup incomplete, see above"],
+      want: ["Cleanup incomplete; see above"],
     },
   ];
   for (const { name, args, commands, want } of cases) {

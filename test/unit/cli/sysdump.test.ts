@@ -67,7 +67,10 @@ describe("kube-ipvs sysdump", () => {
       new Error("ENOENT: no such file, open '/x/y'"),
     );
     assert.equal(code, 1);
-    assert.match(err, /Cannot write \/x\/y: ENOENT: no such file; -f names another file$/m);
+    assert.match(
+      err,
+      /Cannot write \/x\/y: ENOENT: no such file; choose a different file with -f$/m,
+    );
   });
 });
 

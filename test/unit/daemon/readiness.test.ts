@@ -68,7 +68,10 @@ describe("a daemon that starts", () => {
   it("is alive but never ready if nothing is listed", async () => {
     await start(new SilentSource());
     assert.equal(health.report().isHealthy, true);
-    assert.match(health.notReadyReason ?? "", /^The first sync waits for the Node object, Serv/);
+    assert.match(
+      health.notReadyReason ?? "",
+      /^The first sync is waiting for the Node object, Serv/,
+    );
     assert.equal(await firstSyncCompleted(), "0");
     assert.deepEqual(firstSyncLines(), []);
   });

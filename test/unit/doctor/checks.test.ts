@@ -70,12 +70,12 @@ const doubtful: PathStep = {
 };
 
 const cases: readonly Case[] = [
-  { check: "packets", verdict: "ok", node: {}, says: /followed packets to 0 destinations/ },
+  { check: "packets", verdict: "ok", node: {}, says: /traced packets to 0 destinations/ },
   {
     check: "packets",
     verdict: "ok",
     node: { packets: packetsFrom("this node") },
-    says: /to 1 destination: no rule/,
+    says: /to 1 destination: no third-party rule/,
   },
   {
     check: "packets",
@@ -99,7 +99,7 @@ const cases: readonly Case[] = [
     check: "packets",
     verdict: "ok",
     node: { packets: packetsAlong([doubtful], "elsewhere") },
-    says: /not evaluated, may drop or translate some: inet fw input: limit drop/,
+    says: /these rules were not evaluated and may drop or translate some: inet fw input: limit drop/,
   },
   { check: "packets", verdict: "unknown", node: { packets: unreadable }, says: /EACCES/ },
 
@@ -241,7 +241,7 @@ const cases: readonly Case[] = [
     check: "sysctls",
     verdict: "ok",
     node: { isBeforeInstall: true, sysctl: sysctlsWith({ [forward]: "0" }) },
-    says: /kube-ipvs sets 1 when it starts/,
+    says: /kube-ipvs sets it to 1 when it starts/,
   },
   {
     check: "sysctls",
@@ -302,7 +302,7 @@ const cases: readonly Case[] = [
     check: "estimator",
     verdict: "warn",
     node: { ipvs: many, cpuCount: 64 },
-    says: /packets of that processor wait.*|run_estimation=0/,
+    says: /packets on that processor wait.*|run_estimation=0/,
   },
   {
     check: "estimator",
@@ -426,7 +426,12 @@ const cases: readonly Case[] = [
   },
   { check: "iptables-backends", verdict: "unknown", node: { backends: unreadable }, says: /E/ },
 
-  { check: "leftovers", verdict: "ok", node: {}, says: /neither/ },
+  {
+    check: "leftovers",
+    verdict: "ok",
+    node: {},
+    says: /no iptables mode chains and no nftables mode tables/,
+  },
   {
     check: "leftovers",
     verdict: "warn",
@@ -449,7 +454,7 @@ const cases: readonly Case[] = [
     check: "leftovers",
     verdict: "ok",
     node: { mode: "userspace", backends: backendsWith({ nft: { hasPortals: true } }) },
-    says: /neither/,
+    says: /no iptables mode chains and no nftables mode tables/,
   },
   { check: "leftovers", verdict: "unknown", node: { nftTables: unreadable }, says: /EACCES/ },
   {

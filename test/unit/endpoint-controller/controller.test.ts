@@ -192,7 +192,9 @@ describe("the endpoint controller", () => {
     const stage = await (await Stage.make(test, selecting(), pod())).start();
     await stage.until(["web-ipv4-0: 10.244.1.10"]);
     const reverted = (): readonly unknown[] =>
-      stage.log.lines.flatMap(({ keys }) => (/changed back/.test(String(keys["err"])) ? keys : []));
+      stage.log.lines.flatMap(({ keys }) =>
+        /were reverted \d/.test(String(keys["err"])) ? keys : [],
+      );
     for (let tries = 0; tries < 10_000 && reverted().length < 4; tries += 1) {
       const [slice] = stage.slices;
       if (slice !== undefined && !isLabelled(slice)) stage.server.apply(labeled(slice));
@@ -200,7 +202,7 @@ describe("the endpoint controller", () => {
     }
     assert.ok(stage.writes.length <= 8, stage.writes.join());
     const { err } = reverted()[0] as { readonly err: string };
-    assert.match(err, /^EndpointSlices of default\/web were changed back 3 times: .* webhook /);
+    assert.match(err, /^EndpointSlices of default\/web were reverted 3 times: .* webhook /);
     stage.server.apply(pod({ ips: ["10.244.1.11"] }));
     await stage.until(["web-ipv4-0: 10.244.1.11"]);
   });

@@ -49,7 +49,7 @@ describe("collecting parts", () => {
       ...limits,
       totalMs: 60,
     });
-    assert.equal(index.parts.at(-1)?.note, "skipped, because 0.06 s had passed");
+    assert.equal(index.parts.at(-1)?.note, "skipped because 0.06 s had passed");
   });
 
   it("removes secrets from texts and errors", async () => {

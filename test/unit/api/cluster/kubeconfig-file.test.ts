@@ -115,7 +115,7 @@ describe("the message for an invalid kubeconfig", () => {
         ...complete,
         users: [{ name: "u", user: { as: "other", "as-groups": ["a"] } }],
       }),
-      want: "Cannot use kubeconfig FILE: user u has as-groups, which is not supported; use the field as instead",
+      want: 'Cannot use kubeconfig FILE: user u has as-groups, which is not supported; use the field "as" instead',
     },
     {
       name: "a token for a server without TLS",

@@ -69,7 +69,7 @@ describe("a query before the first sync", () => {
       assert.ok(answer.kind === "object" && answer.status === 503);
       assert.match(
         (answer.object as { readonly message: string }).message,
-        /^Services have not been read yet: The first sync waits for the Node object, Services, EndpointSlices \(for .*\); API server 10\.0\.0\.1:6443 does not answer \(for 1 min 30 s\); the kernel still has 1 virtual server$/,
+        /^Services have not been read yet: The first sync is waiting for the Node object, Services, EndpointSlices \(for .*\); API server 10\.0\.0\.1:6443 does not answer \(for 1 min 30 s\); the kernel still has 1 virtual server$/,
       );
     }
     await onNode.stop();
@@ -220,7 +220,7 @@ describe("the status", () => {
     const status = run(
       statusOf({ clock, config, health, apiContact, startedAtMs: 0, view: undefined }),
     );
-    const waits = "The first sync waits for the Node object, Services, EndpointSlices";
+    const waits = "The first sync is waiting for the Node object, Services, EndpointSlices";
     assert.ok(status.summary.startsWith(`Starting: ${waits}`), status.summary);
     assert.equal(status.verdict, "Starting");
     assert.equal(status.iptables, undefined);

@@ -83,7 +83,7 @@ describe("a Service above a limit", () => {
     const conflict = limitConflict({ service, slices: [], limit: "service-limit", demand, share });
     assert.equal(
       conflict.note,
-      "at most 4096 of 250500 frontends are served, by kubeIpvs.serviceFrontendLimit",
+      "at most 4096 of 250500 frontends are served because of kubeIpvs.serviceFrontendLimit",
     );
     assert.deepEqual([conflict.reason, conflict.service], ["service-limit", "default/a"]);
   });
@@ -101,7 +101,7 @@ describe("Events about conflicts", () => {
         reason: "AddressClaimed",
         action: "ServeAddress",
         subject: { kind: "Service", namespace: "default", name: "b" },
-        note: "node node-1: TCP 203.0.113.5:80 is served for Service default/a, which is as old and has a name that sorts first; give Service default/b a different address or port",
+        note: "node node-1: TCP 203.0.113.5:80 is served for Service default/a, which is equally old but whose name sorts first; give Service default/b a different address or port",
         isSeenByAllNodes: true,
       },
     ]);

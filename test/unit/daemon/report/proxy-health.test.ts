@@ -206,7 +206,7 @@ describe("the health server returns", () => {
     [
       "before anything is listed",
       (health) => health.started("IPv4"),
-      "The first sync waits for the Node object, Services, EndpointSlices",
+      "The first sync is waiting for the Node object, Services, EndpointSlices",
     ],
     [
       "while EndpointSlices are missing",
@@ -215,7 +215,7 @@ describe("the health server returns", () => {
         health.listed("services");
         health.listed("nodes");
       },
-      "The first sync waits for EndpointSlices",
+      "The first sync is waiting for EndpointSlices",
     ],
     [
       "while no sync succeeds",

@@ -145,7 +145,7 @@ describe("userspace mode", () => {
     );
     assert.deepEqual([explanation.verdict, explanation.service?.name], ["refused", "web"]);
     const [warning] = stage.log.lines.filter(({ level }) => level === "warn");
-    assert.match(warning?.event ?? "", /^iptables cannot be used/);
+    assert.match(warning?.event ?? "", /^Cannot use iptables/);
     stage.source.delete(web());
     for (let tries = 0; tries < 100; tries += 1) {
       const error = await readAll(nodePort).catch(String);
