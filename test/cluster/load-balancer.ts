@@ -27,7 +27,7 @@ function freeAddress(): string {
   return address;
 }
 
-/** The node keeps its health if it does not answer in time, because a busy node may take seconds. */
+/** A node that does not answer in time keeps its previous state, because a busy node may take seconds. */
 async function isHealthy(node: string, port: number): Promise<boolean> {
   const target = `${node}:${port}`;
   const before = health.get(target) ?? false;

@@ -147,7 +147,7 @@ describe("traffic on /metrics", () => {
       await clock.advance(5_000);
     }
     assert.equal(
-      log.lines.filter((line) => line.event.startsWith("Traffic metrics have no")).length,
+      log.lines.filter((line) => line.event.startsWith("Traffic metrics lack")).length,
       1,
     );
     await onNode.stop();
