@@ -90,7 +90,7 @@ export const planView: View<Plan> = {
           `Conflict: ${key} is claimed by a Service but belongs to a third party; it is kept`,
       ),
       ...keptTexts(plan),
-      ...sctpPorts.map((name) => `Not served: ${name}: userspace mode does not support SCTP`),
+      ...sctpPorts.map((name) => `Not served: ${name} (userspace mode does not support SCTP)`),
     ];
     const all = [...(sections.length === 0 ? [["No changes."]] : sections), notes];
     return all.flatMap((lines) => (lines.length === 0 ? [] : ["", ...lines])).slice(1);

@@ -117,7 +117,7 @@ export class EndpointController {
       onSynced: () => this.#noteSynced(kind),
       onRefusal: (refusal) => this.#nameRefusal(refusal),
       onListQuarantine: ({ outcome, known, missing }) =>
-        this.#log.warn("Relist guard judged a list that removes many objects", {
+        this.#log.warn("Relist guard checked a list that would remove many objects", {
           resource: kind,
           outcome,
           known,

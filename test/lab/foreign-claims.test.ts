@@ -218,7 +218,7 @@ describe("a node port that a foreign virtual server uses on one node address", (
     }
   });
 
-  it("leaves the virtual server when the Service or kube-ipvs is removed", async () => {
+  it("leaves the virtual server in place when the Service or kube-ipvs is removed", async () => {
     node.api.delete(...objects);
     await node.until("the node port is removed", () => serverText("172.16.5.11:30098") === "");
     assert.equal(serverText(nodePortPlace), foreignText(nodePortPlace));

@@ -87,7 +87,7 @@ describe("userspace mode", () => {
     rmSync(pods);
   });
 
-  it("leaves nothing to another mode, not even filter rules left by an interrupted removal", async () => {
+  it("leaves nothing behind for another mode, not even filter rules from an interrupted removal", async () => {
     const comment = "Ensure that non-local NodePort traffic can flow";
     const chain = "KUBE-NODEPORT-NON-LOCAL";
     execFileSync("iptables", ["-N", chain]);
@@ -164,7 +164,7 @@ describe("the daemon", () => {
     assert.deepEqual(await get(20249, "/proxyMode"), [200, "ipvs"]);
   });
 
-  it("works without a port in use, reports it, and opens it when it is free", async () => {
+  it("works although a port is in use, reports it, and opens the port when it is free", async () => {
     const other = createServer().listen(10249, "127.0.0.1").unref();
     const program = start();
     await program.prints(synced);

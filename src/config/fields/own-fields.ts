@@ -146,7 +146,7 @@ export const ownFields = [
     kind: "text",
     default: "",
     onlyInMode: "ipvs",
-    help: "mask of at least 8 adjacent packet mark bits, such as 0x3fff0000, that only kube-ipvs uses, for the annotation kube-ipvs.io/port-range. Virtual servers whose firewall mark uses only these bits belong to kube-ipvs. If empty, port ranges are not served",
+    help: "mask of at least 8 adjacent packet mark bits, such as 0x3fff0000, for the annotation kube-ipvs.io/port-range. No other software may use these bits. Virtual servers whose firewall mark uses only these bits belong to kube-ipvs. If empty, port ranges are not served",
   },
   {
     path: "kubeIpvs.nodeProcessPorts",
@@ -227,7 +227,7 @@ export const ownFields = [
     kind: "boolean",
     default: "false",
     isLive: true,
-    help: "also apply loadBalancerSourceRanges to node ports and, regardless of source address, to this node's processes",
+    help: "also apply loadBalancerSourceRanges to node ports and to this node's processes, whatever source address they use",
   },
   {
     path: "kubeIpvs.localhostNodePorts",
@@ -276,7 +276,7 @@ export const ownFields = [
     path: "kubeIpvs.nodeAddressPeriod",
     kind: "duration",
     default: "10m",
-    help: "minimum interval between requests for the list of all Nodes, at least 1s per Node; 0s: never request it. The list is needed only while a Service has external or load-balancer IPs, or weights by Node: a Node's address is never served on other nodes, and a pod CIDR address is never served at all. A new external IP is served only after the list has been read again, which begins within 1s or 0.1s per Node, whichever is longer",
+    help: "minimum interval between requests for the list of all Nodes, at least 1s per Node; 0s: never request it. It is requested only while a Service has external or load-balancer IPs, or weights by Node. It shows which IPs must not be served: addresses of other Nodes, and addresses in pod CIDRs. A new external IP is not served until the next list arrives, which is requested within 1s or 0.1s per Node, whichever is longer",
   },
   {
     path: "kubeIpvs.ignoreRunningKubeProxy",

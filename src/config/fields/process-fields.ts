@@ -5,7 +5,7 @@ export const processFields = [
     kind: "gates",
     default: "",
     flag: "feature-gates",
-    help: "Name=true,...; unknown names are ignored with a warning",
+    help: "feature gates, as Name=true,...; unknown names are ignored with a warning",
   },
   {
     path: "oomScoreAdj",
@@ -77,7 +77,7 @@ export const conntrackFields = [
     min: 0,
     flag: "conntrack-udp-timeout",
     isLive: true,
-    help: "conntrack timeout of unreplied UDP connections; 0s: keep the kernel's value",
+    help: "conntrack timeout of UDP connections without replies; 0s: keep the kernel's value",
   },
   {
     path: "conntrack.udpStreamTimeout",
@@ -86,6 +86,6 @@ export const conntrackFields = [
     min: 0,
     flag: "conntrack-udp-timeout-stream",
     isLive: true,
-    help: "conntrack timeout of replied UDP connections; 0s: keep the kernel's value",
+    help: "conntrack timeout of UDP connections with replies; 0s: keep the kernel's value",
   },
 ] as const;

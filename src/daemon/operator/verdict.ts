@@ -88,7 +88,7 @@ function readiness({ health, startedAtMs, history, secondsSince }: Evidence): re
 
 function syncs({ history: { failing }, secondsSince }: Evidence): readonly Problem[] {
   if (failing === undefined) return [];
-  const message = `Syncs fail: ${failing.message}`;
+  const message = `Syncs are failing: ${failing.message}`;
   return [{ reason: "sync-failed", message, sinceSeconds: secondsSince(failing.sinceMs) }];
 }
 

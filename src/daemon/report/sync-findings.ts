@@ -18,7 +18,7 @@ export function revertedFinding({
   const keys = { kind, subject: subjectText(subject), reason: "reconcile-conflict" };
   return {
     key: subjectKey(subject),
-    begins: "Repair keeps being reverted, backing off",
+    begins: "A third party keeps reverting a repair, backing off",
     keys: { ...keys, times: driftCount, backOff: `${pauseMs / 1000}s` },
     ends: "Repair is no longer reverted",
   };

@@ -38,7 +38,7 @@ export function sourceListener(
     },
     onRefusal: ({ kind, subject, field, reason, message }) => {
       if (reason === legalReason) {
-        log.verbose(4, "Skipping EndpointSlice of no Service", { subject });
+        log.verbose(4, "Skipping EndpointSlice that belongs to no Service", { subject });
         return;
       }
       metrics.invalidFields.inc({ resource: kind, reason });

@@ -310,7 +310,7 @@ describe("batch", () => {
     });
   });
 
-  it("rejects also at NLMSG_OVERRUN", async () => {
+  it("also rejects at NLMSG_OVERRUN", async () => {
     const { transport } = open((requests) =>
       messages({ type: 4, sequence: sequenceOf(requests), body: (writer) => writer.u32(0) }),
     );

@@ -52,7 +52,7 @@ describe("the balancer", () => {
 });
 
 describe("session affinity", () => {
-  it("keeps a client at its backend until it was idle for the timeout", () => {
+  it("keeps a client at its backend until it has been idle for the timeout", () => {
     const made = balancer(["a", "b", "c"], 10);
     assert.deepEqual(chosen(made, 2, "one", 0), ["a", "a"]);
     assert.deepEqual(chosen(made, 1, "two", 0), ["b"]);

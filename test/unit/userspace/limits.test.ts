@@ -79,7 +79,7 @@ describe("a flood of TCP connections to one Service", () => {
 });
 
 describe("UDP clients beyond the limit", () => {
-  it("replace the one that is idle for longest, not the oldest", async (test) => {
+  it("replace the one that has been idle longest, not the oldest", async (test) => {
     const dns = listenerFor([await udpServer(test, "a")], {
       ...{ key: "IPv4 default/dns/UDP", portName: "default/dns", protocol: "UDP" },
     });

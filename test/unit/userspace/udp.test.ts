@@ -41,7 +41,7 @@ describe("UDP datagrams", () => {
     assert.equal(stage.proxier.openCount, 2);
   });
 
-  it("reach another backend after the client was idle for --udp-timeout", async (test) => {
+  it("reach another backend after the client has been idle for --udp-timeout", async (test) => {
     const backends = [await udpServer(test, "a"), await udpServer(test, "b")];
     const stage = new ProxierStage(test, { udpTimeoutMs: 600 });
     const port = await stage.serve(listenerFor(backends, udp));

@@ -17,7 +17,7 @@ describe("delays after failures", () => {
     for (const delay of delays(backOff, 20)) assert.ok(delay > 1199 && delay < 30_000);
   });
 
-  it("restart at the shortest after two minutes without failure", async () => {
+  it("restart at the shortest delay after two minutes without a failure", async () => {
     const clock = new FakeClock();
     const backOff = new BackOff(clock, () => 0);
     delays(backOff, 5);

@@ -233,7 +233,7 @@ describe("an EndpointSlice without a Service", () => {
     });
     assert.deepEqual(
       reporters.log.lines.map(({ level, event, keys }) => [level, event, keys]),
-      [["verbose", "Skipping EndpointSlice of no Service", { subject }]],
+      [["verbose", "Skipping EndpointSlice that belongs to no Service", { subject }]],
     );
     const samples = [...(await reporters.samples())];
     assert.deepEqual(

@@ -34,7 +34,7 @@ function report(drifts: readonly FoundDrift[], rejections: readonly Rejection[] 
 const sync = { isFull: true, elapsedMs: 1 };
 
 describe("the history of syncs", () => {
-  it("has the begin and the end of each rejection once, with their times", async () => {
+  it("has the beginning and the end of each rejection once, with their times", async () => {
     const clock = new FakeClock();
     const history = new SyncHistory(clock);
     const startMs = clock.nowMs();

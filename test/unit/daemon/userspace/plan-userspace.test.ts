@@ -222,7 +222,7 @@ describe("the plan of a start in userspace mode", () => {
     const plan = await planOf({ given: [service({ ports })] });
     assert.equal(
       textOf(plan),
-      "No changes.\n\nNot served: default/web:sctp: userspace mode does not support SCTP",
+      "No changes.\n\nNot served: default/web:sctp (userspace mode does not support SCTP)",
     );
   });
 });
