@@ -131,7 +131,8 @@ async function removeAll(
     isDryRun ? { removed: tables, failures: [] } : removeNftTables(kernel, tables);
   const nft = await removeTables(present);
   const rules = rulesGoals(families, leftovers, config, iptables);
-  // Rules in the other iptables backend refer to the ipsets in use. Unused ipsets mark virtual servers as ours.
+  // With iptables, the other backend's rules refer to the ipsets in use, so they are removed first. With nf_tables, the
+  // unused ipsets mark virtual servers as ours, so they are removed last.
   const first = iptables.backend === "nftables" ? undefined : await cleanUpOthers();
   const used = await cleanUp({ kernel, clock, isDryRun }, { rules, ipvs });
   const unused = first ?? (await cleanUpOthers());

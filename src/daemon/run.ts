@@ -313,7 +313,7 @@ async function* beginUserspaceParts(
   yield running.stop;
 }
 
-/** Call this before reading credentials. If it fails, only logs a warning because the proxy matters more. */
+/** Call this before reading credentials. If it fails, only logs a warning, because the proxy matters more. */
 function keepMemoryPrivate({ forbidCoreDumps, log }: RunContext): void {
   try {
     forbidCoreDumps();

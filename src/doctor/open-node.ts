@@ -114,7 +114,7 @@ async function openApi(
   environment: Environment,
 ): Promise<ApiConnection> {
   const { kubeconfigPath = "", masterUrl = "" } = objectsFrom.kind === "cluster" ? objectsFrom : {};
-  // Loaded only when needed because the client library uses most of the program's memory.
+  // Loaded only when needed, because the client library uses most of the program's memory.
   const { openConnection } = await import("../api/cluster/open-connection.ts");
   return await openConnection(
     { clock, environment },

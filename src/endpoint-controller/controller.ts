@@ -170,7 +170,7 @@ export class EndpointController {
   }
 
   /**
-   * Warns at the first failure and then at each doubling. The first conflicts are logged only at higher verbosity
+   * Warns at the first failure and then at each doubling. The first conflicts are logged only at higher verbosity,
    * because they are normal with two writers.
    */
   #noteFailure(service: ServiceName, error: unknown, { failures, delayMs }: Retry): void {

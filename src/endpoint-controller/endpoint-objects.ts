@@ -60,7 +60,7 @@ export class EndpointObjects {
     return [...new Set(concerned)];
   }
 
-  /** Returns all Services if a Node's zone changed because every Service may have Pods there. This is rare. */
+  /** If a Node's zone changed, which is rare, returns all Services, because any of them may have Pods there. */
   replaceNode(
     previous: NodeRecord | undefined,
     current: NodeRecord | undefined,

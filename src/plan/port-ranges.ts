@@ -23,7 +23,7 @@ export interface ServiceRanges {
 }
 
 /**
- * The ranges at one frontend's address. Node ports have none. Neither do addresses that kube-ipvs does not bind,
+ * The ranges at one frontend's address. Node ports have none. Addresses that kube-ipvs does not bind have none either,
  * because a range on a node address would take local processes' ports.
  */
 export function rangeAt(

@@ -92,9 +92,9 @@ function marking(range: ServedRange): readonly Rule[] {
 }
 
 /**
- * KUBE-MARK-MASQ would change the mark that IPVS compares. These rules therefore run after IPVS, where the destination
- * is an endpoint and the mark identifies the address. The input interface is unknown there. If pods are recognized by
- * interface, all packets to cluster IPs are therefore masqueraded.
+ * KUBE-MARK-MASQ would change the mark that IPVS compares. The masquerading rules therefore run after IPVS, where the
+ * destination is an endpoint and the mark identifies the address. The input interface is unknown there, so if pods are
+ * recognized by interface, all packets to cluster IPs are masqueraded.
  */
 function masquerading(range: ServedRange, input: RulesInput): readonly Rule[] {
   const { address, mark, masquerade, localEndpoints } = range;

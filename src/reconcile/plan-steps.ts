@@ -15,7 +15,7 @@ const steps = [
   "limits",
   "entries",
   "rules",
-  /** Entries of load balancers with source ranges, added after the rules that check the ranges. */
+  /** Entries for load balancers with source ranges, added after the rules that check the ranges. */
   "limitedEntries",
   "virtualServers",
   "realServers",

@@ -1,5 +1,5 @@
 /**
- * The only file that imports @kubernetes/client-node. It is loaded only if a cluster is used because the library needs
+ * The only file that imports @kubernetes/client-node. It is loaded only if a cluster is used, because the library needs
  * most of the program's memory. docs/decisions/0017 lists which parts of the library are used, and why its informers
  * are not.
  */

@@ -26,7 +26,7 @@ export class ListTerms {
     this.#version = "";
   }
 
-  /** Requests a state that is not older than `position` because another API server's cache may lag behind. */
+  /** Requests a state that is not older than `position`, because another API server's cache may lag behind. */
   askForNotOlderThan(position: string): void {
     this.#version = position;
   }

@@ -10,7 +10,7 @@ export interface ReflectorTarget<T> {
   /** Decodes an object. `undefined` if the object does not have a valid name. Never throws. */
   decode(object: unknown, into: DecodeContext): DecodedObject<T> | undefined;
   readonly notify: Notify<T>;
-  /** Keys by which the relist guard judges a list, such as addresses or names. */
+  /** Keys that the relist guard compares, such as addresses or names. */
   readonly keysOf: (record: T) => readonly string[];
   /** Reads the keys that the node served before startup. The first list is also compared with these keys. */
   readonly servedBefore?: (() => Promise<ReadonlySet<string>>) | undefined;
@@ -20,8 +20,8 @@ export interface ReflectorTarget<T> {
 }
 
 /**
- * Addresses by which the relist guard judges a list. Nodes have none because losing the single watched Node removes
- * nothing that is served.
+ * Addresses that the relist guard compares. Nodes have none because losing the single watched Node removes nothing that
+ * is served.
  */
 const addressesOf: {
   readonly [Kind in ResourceKind]: (record: RecordOf[Kind]) => readonly string[];

@@ -122,7 +122,7 @@ export class Reflector<T> {
   }
 
   /**
-   * Reads the served addresses only when needed and does not keep them because a large cluster has megabytes of them.
+   * Reads the served addresses only when needed and does not keep them, because a large cluster has megabytes of them.
    */
   async #withServed(listed: ReadonlySet<string>): Promise<ReadonlySet<string>> {
     const { servedBefore } = this.#target;

@@ -15,7 +15,7 @@ export function expectNewer(resource: WatchedResource, version: string, position
   throw new ApiError(message, { reason: "older-history", resource: resource.name });
 }
 
-/** Accepts no more digits than an unsigned 64-bit number has because the text is untrusted. */
+/** Because the text is untrusted, accepts no more digits than an unsigned 64-bit number has. */
 function isWholeNumber(version: string): boolean {
   return /^(0|[1-9]\d{0,19})$/.test(version);
 }

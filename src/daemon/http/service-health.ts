@@ -49,7 +49,7 @@ const maxConnections = 2_000;
 
 interface OpenPort {
   readonly listener: Listener;
-  /** The check to answer with. It can change while the listener remains open. */
+  /** The check whose result is returned. It can change while the listener remains open. */
   check: ServiceHealthCheck;
 }
 

@@ -107,8 +107,8 @@ export async function ownedBy(kernel: Kernel, config: Config): Promise<Omit<Ipvs
 }
 
 /**
- * The virtual servers that will be removed. Rejects if they cannot be read because the removal could not wait for their
- * connections.
+ * The virtual servers that will be removed. Rejects if they cannot be read, because the removal could not wait for
+ * their connections.
  */
 async function virtualServersOf(
   context: CleanUpContext,

@@ -13,9 +13,7 @@ import { portalRules } from "../../userspace/portal-rules.ts";
 
 export type Mode = Config["mode"];
 
-/**
- * Comments with which kube-proxy marks iptables mode jumps. The jumps' other matches vary between its versions.
- */
+/** Comments on kube-proxy's iptables mode jumps. The jumps' other matches vary between its versions. */
 const iptablesJumps =
   /(?:^| )-m comment --comment "kubernetes (?:(?:service|externally-visible service) portals|health check service ports|load balancer firewall)" -j KUBE-/;
 

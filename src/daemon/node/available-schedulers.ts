@@ -25,7 +25,7 @@ export class AvailableSchedulers {
   readonly #dependencies: AvailableSchedulersDependencies;
   /** Scheduler names, each with the number of Services that request it. */
   readonly #requests = new Map<string, number>();
-  /** Schedulers that the kernel has, about which it is not asked again. */
+  /** Schedulers that the kernel has. It is not asked about them again. */
   readonly #present = new Set<string>();
   /**
    * For each missing scheduler: monotonic time of the last request to the kernel. An entry is kept even if no Service

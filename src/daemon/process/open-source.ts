@@ -29,7 +29,7 @@ export interface SourceDependencies {
 }
 
 /**
- * Opens the configured source. Loads only the modules that it needs because the cluster client uses most of the
+ * Opens the configured source. Loads only the modules that it needs, because the cluster client uses most of the
  * program's memory. Rejects if there can be no objects, for example if the folder or a usable kubeconfig is missing.
  * Sends no requests yet.
  */

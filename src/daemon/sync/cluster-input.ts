@@ -124,7 +124,7 @@ export class ClusterInput {
   }
 
   /**
-   * External IPs that are not served because Nodes cannot be listed. Empty while Nodes can be listed because a new
+   * External IPs that are not served because Nodes cannot be listed. Empty while Nodes can be listed, because a new
    * external IP is then pending for only about a second.
    */
   get waitingClaims(): readonly WaitingClaim[] {

@@ -84,8 +84,7 @@ export class KernelChecks extends Checks<KernelCheckContext> {
       },
       {
         // Elapsed time is used, because most of the work is done by iptables programs, which our own CPU time does not
-        // include. On a node with many third-party rules, of which one changes each second, each check starts these
-        // programs.
+        // include. If one of many third-party rules changes each second, each check starts these programs.
         usedMs: () => clock.monotonicMs(),
         name: "check of rules",
         ...paceOf(live.current.ruleCheckPeriodMs),

@@ -93,7 +93,7 @@ function ruleChanges(
   });
 }
 
-/** Uses port 0 for a listener that is not open because its port is not known yet. */
+/** Uses port 0 for a listener that is not open, because its port is not known yet. */
 function openOnceStarted({ wanted, localPorts }: SoughtListener): OpenListener {
   return { wanted, localPorts: localPorts ?? { port: 0, portOnLoopback: 0 } };
 }

@@ -8,7 +8,7 @@ import { setFor } from "../../plan/sets.ts";
 import type { AddressFacts, BackendFact, IpvsFigures, ReversePathFacts } from "../node.ts";
 import { isIpvsLoaded } from "./modules.ts";
 
-/** Throws if IPVS is not loaded because a request would load it. */
+/** Throws if IPVS is not loaded, because a request would load it. */
 export async function readIpvs({ ipvs }: KernelReaders): Promise<IpvsFigures> {
   if (!isIpvsLoaded()) throw new Error("IPVS is not loaded");
   const servers = await ipvs.listVirtualServers();

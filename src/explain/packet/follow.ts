@@ -181,7 +181,8 @@ function balance(onPath: PacketOnPath, state: NodeState): PathEnd | undefined {
     // A real server with port 0 gets the packet at the destination port.
     const realPort = realServer.port === 0 ? port : realServer.port;
     const balanced = { ...onPath, destination, port: realPort, virtual: { address, port } };
-    // IPVS sends even packets from outside through OUTPUT, except to local processes. They have already traversed nat.
+    // IPVS sends even packets from outside through OUTPUT, except to local processes. These packets have already
+    // traversed nat.
     const goesUp = !packet.isFromNode && isLocal(destination, state);
     return toEndpoint(balanced, goesUp ? [] : outputPlaces, state);
   });

@@ -23,7 +23,7 @@ export async function readSets(
   return listed;
 }
 
-/** Returns the sets that other software's rules refer to. Skips sets with which packets cannot be compared. */
+/** Returns the sets that other software's rules refer to. Skips sets that packets cannot be compared with. */
 export async function readOtherSets(
   { ipSets }: Pick<KernelReaders, "ipSets">,
   family: IpFamily,

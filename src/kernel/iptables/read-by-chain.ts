@@ -127,7 +127,7 @@ async function listChains(
 const absentChain = /is incompatible, use 'nft' tool|No chain\/target\/match|does not exist/;
 
 /**
- * A jump above the first native nft rule is always found. The program cannot see past some nft rules, so a jump below
+ * Jumps above the first native nft rule are always found. The program cannot see past some nft rules, so a jump below
  * them is treated as absent. It is then reinserted as the first rule, where it is always found.
  */
 async function findJumps(

@@ -1,7 +1,7 @@
 /** Renders the API object: events.k8s.io/v1 Event. Pure. */
 import type { ClusterEvent, EventSubject } from "../../event.ts";
 
-/** kube-proxy's name, with which existing filters and dashboards find the Events. */
+/** kube-proxy's name, so that existing filters and dashboards find the Events. */
 const reportingController = "kube-proxy";
 /** The API server's limit for `note`, in bytes. */
 const maxNoteBytes = 1_024;

@@ -39,7 +39,7 @@ const maxTries = 12;
 const retryMs = 10_000;
 /** A series ends after this long without another occurrence. */
 const silenceMs = 360_000;
-/** Interval in which a continuing series is reported again. */
+/** Interval at which a continuing series is reported again. */
 const refreshMs = 1_800_000;
 /** Time allowed for writing the remaining queue when the program stops. */
 const stopGraceMs = 300;
