@@ -45,8 +45,8 @@ export function countOf({ specs }: Run, state: SpecResult["state"]): number {
 
 const lead = `# Kubernetes' own network tests
 
-Written by \`make conformance\`: \`e2e.test\` against nodes with real kubelets ([how](../../test/cluster/README.md)).
-[Every spec](data/conformance.tsv). kube-ipvs runs as a DaemonSet, kube-proxy as a program.
+\`make conformance\` writes this page from \`e2e.test\` runs on nodes with real kubelets ([how](../../test/cluster/README.md)).
+[data/conformance.tsv](data/conformance.tsv) lists every spec. kube-ipvs runs as a DaemonSet, kube-proxy as a program.
 
 | proxy | mode | specs | passed | failed | skipped | seconds | commit | date | Kubernetes | kernel |
 |---|---|---|---:|---:|---:|---:|---|---|---|---|

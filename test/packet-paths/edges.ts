@@ -41,7 +41,7 @@ const localFromNode: Section = {
   title: "Policy Local from inside the cluster, with `kubeIpvs.masqueradeNodeToLocal`",
   text: [
     "Connections from the node's own processes to external and load-balancer IPs are masqueraded, so a pod " +
-      "on another node can answer if this node has none. Pods need no masquerading. Connections from " +
+      "on another node can answer if this node has no endpoint. Pods need no masquerading. Connections from " +
       "external clients are not masqueraded, because policy Local keeps their address. Source ranges apply.",
   ],
   headings: ["address", "policy Local", "from"],

@@ -14,14 +14,14 @@ const sources: readonly (readonly [ServiceName, masqueraded: string])[] = [
 export const large: Section = {
   title: "Large requests",
   text: [
-    "The MTU of the link before the endpoint is 1300, but both ends assume 1500. The client sends " +
-      `${size.TCP} bytes, or a datagram of ${size.UDP} bytes, until all of it has arrived. The ICMP size error ` +
+    "The endpoint's link has an MTU of 1300, but both ends assume 1500. The client sends " +
+      `${size.TCP} bytes over TCP, or resends a datagram of ${size.UDP} bytes until it arrives. The ICMP size error ` +
       "reaches the client through IPVS and masquerading, with the addresses that the client uses. On the " +
-      "node itself, the error affects only the next IPv4 socket, not a connected one.",
+      "node itself, the error affects only the next IPv4 socket, not one that is already connected.",
     "The kernel blocks one path: IPv6 datagrams from the node's own processes. The process learns the MTU (`ip " +
       "-6 route get` shows it), but Linux fragments IPv6 datagrams after IPVS, and IPVS drops those that are " +
-      "too large for the endpoint's link. IPv4 fragments them before IPVS, or permits fragmentation. kube-proxy's IPVS mode has the " +
-      "same problem. Use the same MTU for the links of the node and the pods.",
+      "too large for the endpoint's link. IPv4 datagrams are fragmented before IPVS, or permit fragmentation. kube-proxy's IPVS mode has the " +
+      "same problem. Use the same MTU for node and pod links.",
   ],
   headings: ["address", "endpoint", "from"],
   columns: transports,

@@ -196,9 +196,9 @@ const tables: ModeSections = {
   without: [
     [
       "Session affinity",
-      "the match `recent` remembers clients, so there is no IPVS timeout to test (`test/lab/iptables-mode.test.ts`)",
+      "the `recent` match remembers clients, so there is no IPVS timeout to test (`test/lab/iptables-mode.test.ts`)",
     ],
-    ["Settings of `kubeIpvs` for IPVS", "they have no effect in this mode"],
+    ["`kubeIpvs` settings for IPVS", "they have no effect in this mode"],
     ["Rules and sets removed one by one", "this mode has no sets"],
   ],
 };
@@ -294,7 +294,7 @@ const sockets: ModeSections = {
     ["Source ranges", "implemented by rules (`test/unit/userspace/portal-rules.test.ts`)"],
     ["Session affinity", "implemented by the balancer (`test/unit/userspace/balancer.test.ts`)"],
     ["masqueradeAll, No local-traffic detector", "this mode masquerades nothing"],
-    ["Settings of `kubeIpvs` for IPVS, Rules and sets removed one by one", "IPVS is not used"],
+    ["`kubeIpvs` settings for IPVS, Rules and sets removed one by one", "IPVS is not used"],
   ],
 };
 

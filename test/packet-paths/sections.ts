@@ -25,7 +25,7 @@ const routed: Section = {
     "Each pod has its own link. There are two endpoints: `local` on this node, and `remote` on another node. " +
       "The traffic policy is the internal one for the cluster IP, and the external one for other addresses.",
     "- Policy Cluster masquerades everything except connections from a pod to a cluster IP. The endpoint " +
-      "sees the node's address on the link that leads to it.\n- External policy Local keeps the client's " +
+      "sees the node's address on the link to that endpoint.\n- External policy Local keeps the client's " +
       "address. A process on the node that connects to a virtual IP uses that IP as its source, because the " +
       "node has it. The node's own pods can answer, but other nodes cannot.\n- Internal policy Local chooses " +
       "among local endpoints, and masquerades like Cluster.",
@@ -37,14 +37,14 @@ const noneLocal: Section = {
   ...grid,
   title: "Policy Local without a local endpoint",
   text: [
-    "The only endpoint is on the other node. As in kube-proxy's IPVS mode, the virtual servers then get the " +
+    "The only endpoint is on the other node. As in kube-proxy's IPVS mode, the virtual servers get the " +
       "remote endpoints, without masquerading. Pods on this node are served. External clients get answers " +
       "from an address that they did not contact, and drop them. A process on the node is served at a node " +
       "port, " +
       "where its source is the node's address. It is not served at a virtual IP, because the other node sends " +
       "the answer elsewhere.",
     "The cluster IP also gets remote endpoints, although its internal policy is Local, because the Service " +
-      "is reachable from outside. The next section has a Service that is not.",
+      "is reachable from outside. The next section has a Service that is reachable only inside the cluster.",
   ],
   paths: pathsOf(matrix.noneLocal, { pod: "pod", services: { Local: "none-local" } }),
 };
@@ -123,8 +123,8 @@ function rangesPath(
 const ranges: Section = {
   title: "Source ranges",
   text: [
-    "The client has two addresses, `client` and `branch`. Source ranges protect only load-balancer IPs. As " +
-      "clients, pods and the node are restricted, too. The node is accepted if a range contains its node address, " +
+    "The client has two addresses, `client` and `branch`. Source ranges protect only load-balancer IPs. " +
+      "Pods and the node are also restricted as clients. The node is accepted if a range contains its node address, " +
       "or if the process sets that address as its source. An IP family without any range is unrestricted.",
   ],
   headings: ["address", "allowed", "from"],
@@ -205,7 +205,7 @@ const nodeAddress: Section = {
   text: [
     "A Service has the node's LAN address as its external IP. It gets a virtual server, as in kube-proxy, " +
       "but the address is not bound to kube-ipvs0. The node's own service, such as an SSH server, therefore " +
-      "remains reachable. If the address were bound, the rules of the previous section would reject it.",
+      "remains reachable. If the address were bound, the rules in the previous section would block this service.",
   ],
   headings: ["address", "port", "from"],
   columns: transports,
@@ -365,7 +365,7 @@ export const variants: readonly Section[] = [
     text: [
       "Without `clusterCIDR`, only connections whose source is a cluster IP (a process on the node) are " +
         "masqueraded. Local endpoints serve external clients and see their addresses. Answers from remote " +
-        "endpoints do not pass this node.",
+        "endpoints do not pass through this node.",
     ],
     configuration: { clusterCIDR: "" },
     paths: pathsOf(matrix.noDetector, routedSide),

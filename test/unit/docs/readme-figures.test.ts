@@ -83,7 +83,7 @@ describe("the README's figures", () => {
       return cells.map((cell) => cell.trim());
     };
     const text = readme.replaceAll("\n", " ");
-    const [ours, theirs] = both("CPU time per endpoint change (mean");
+    const [ours, theirs] = both("CPU time per endpoint change (means");
     const [memory, theirMemory] = both("anonymous memory after the changes");
     assert.ok(
       text.includes(`${theirs} of CPU time per change and ${theirMemory} of anonymous memory.`),
