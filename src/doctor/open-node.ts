@@ -33,14 +33,14 @@ export function openNode(
   environment: Environment,
 ): Node & { readonly close: () => void } {
   const { mode, scheduler, isStrictArp, lockName, nodeName } = config;
-  const { healthzBindAddress, metricsBindAddress, operatorSocketPath } = config;
+  const { healthzBindAddress, metricsBindAddress, operatorSocket } = config;
   const ports = [healthzBindAddress?.port, metricsBindAddress.port].filter(
     (port) => port !== undefined,
   );
   const readers = openReaders(clock);
   const backends = once(() => readBackends(readers));
   const rulesWriter = once(() => readRulesWriter(config, readers, backends));
-  const rights = config.isNotReadyTaintRemoved
+  const rights = config.removeNotReadyTaint
     ? [...neededRights, ...rightsTo("", "nodes", ["patch"])]
     : neededRights;
   const skipped = skipReason(config, environment);
@@ -75,8 +75,8 @@ export function openNode(
     proxies: () => readProxies(readers, { lockName, ports }),
     files: readFiles,
     mounts: () => readMounts(readers.modules.releaseFolder),
-    daemon: once(() => readDaemon(operatorSocketPath)),
-    packets: () => readPackets(operatorSocketPath, readers),
+    daemon: once(() => readDaemon(operatorSocket)),
+    packets: () => readPackets(operatorSocket, readers),
     cluster:
       skipped === undefined ? readCluster({ connect, clock, nodeName, rights }) : { skipped },
     close() {
