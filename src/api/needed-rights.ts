@@ -13,6 +13,12 @@ export const neededRights: readonly Right[] = [
   ...rightsTo("events.k8s.io", "events", ["create", "patch"]),
 ];
 
+/** What the secure metrics server needs, as granted by ClusterRole system:auth-delegator. */
+export const reviewRights: readonly Right[] = [
+  ...rightsTo("authentication.k8s.io", "tokenreviews", ["create"]),
+  ...rightsTo("authorization.k8s.io", "subjectaccessreviews", ["create"]),
+];
+
 export function rightsTo(
   group: string,
   resource: string,

@@ -27,7 +27,7 @@ export interface LoadedConfig extends ConfigState {
   readonly command: Command;
   /** Whether `--cleanup` runs even while a daemon is running. */
   readonly isCleanupForced: boolean;
-  /** The path given with `--config`. Empty if that flag is not given. */
+  /** The path given with `--config`. Empty without that flag. */
   readonly filePath: string;
   /** The effective configuration, as a KubeProxyConfiguration v1alpha1. */
   readonly object: Readonly<Record<string, unknown>>;
@@ -162,7 +162,7 @@ function clusterNotices({ settings, nameOf }: GatheredSettings): readonly Config
 
 /** Reports the ports used in observe-only mode, which differ from the configured ports. */
 function portNotice(config: Config): readonly ConfigNotice[] {
-  if (!config.observeOnly) return [];
+  if (!config.isObserveOnly) return [];
   const { metricsBindAddress: metrics, healthzBindAddress: healthz } = config;
   const text = ({ address, port }: ListenAddress): string => hostPort(address, port);
   const keys = {

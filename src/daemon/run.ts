@@ -92,7 +92,7 @@ export async function runDaemon(config: Config, parts: RunContext): Promise<void
  */
 export async function prepareNode(config: Config, parts: RunContext): Promise<void> {
   const { log } = parts;
-  if (config.observeOnly) return log.warn("Skipping node preparation in observe-only mode");
+  if (config.isObserveOnly) return log.warn("Skipping node preparation in observe-only mode");
   checkCapabilities();
   const kernel = await openNodeKernel(config, parts);
   try {
@@ -167,7 +167,7 @@ async function* beginParts(
     const apply: ConfigReloadDependencies["apply"] = async (next, values) => {
       const daemon = await started.promise;
       await daemon.reconfigure(next);
-      if (!next.observeOnly) await limitConntrack(kernel, next, log);
+      if (!next.isObserveOnly) await limitConntrack(kernel, next, log);
       await writeOomScore(next.oomScoreAdj, parts);
       parts.setVerbosity(next.logging.verbosity);
       health.setTimeoutMs(2 * next.syncPeriodMs);
@@ -175,17 +175,17 @@ async function* beginParts(
     };
     yield followConfigFile(parts.configFile, { ...parts, apply });
   }
-  if (!config.observeOnly) {
+  if (!config.isObserveOnly) {
     if (config.mode === "ipvs") await requireIpvs(kernel, log);
     await prepareConntrack(kernel, config, log);
   }
 
   let view: ModeView | undefined;
   const { sysctl } = kernel;
-  if (config.trafficMetrics !== "none") {
+  if (config.trafficMetrics !== undefined) {
     const traffic = new TrafficMetrics(
       { clock, log, sysctl, view: () => (view?.mode === "ipvs" ? view : undefined) },
-      config,
+      config.trafficMetrics,
     );
     metrics.addTextSource(() => traffic.exposition());
   }
@@ -199,7 +199,7 @@ async function* beginParts(
     ownershipRecord: ownershipRecordIn(state),
     holderRecord: common.holderRecord,
     claimMemory,
-    ...(config.observeOnly ? {} : { modeRecord: common.modeRecord }),
+    ...(config.isObserveOnly ? {} : { modeRecord: common.modeRecord }),
     processorMs: () => {
       const { user, system } = process.cpuUsage();
       return (user + system) / 1_000;
@@ -225,7 +225,7 @@ function withTaint({
   };
 }
 
-type CommonParts = Pick<OpenSource, "source" | "events" | "notReadyTaint"> & {
+type CommonParts = Omit<OpenSource, "close"> & {
   readonly metrics: PrometheusMetrics;
   readonly apiContact: ApiContact;
   readonly health: ProxyHealth;
@@ -246,7 +246,7 @@ async function* beginCommonParts(
   const lock = await acquireInstanceLock(config.lockName, { log });
   yield () => lock.release();
   // Observe-only mode does not conflict with kube-proxy. It serves as a dry run before kube-proxy is replaced.
-  if (!config.ignoreRunningKubeProxy && !config.observeOnly) await refuseOtherProxy(config, parts);
+  if (!config.isOtherProxyAllowed && !config.isObserveOnly) await refuseOtherProxy(config, parts);
   await writeOomScore(config.oomScoreAdj, parts);
   const metrics = prometheusMetrics({
     version,
@@ -265,8 +265,8 @@ async function* beginCommonParts(
   health.setNodeEligible(config.objectsFrom.kind === "manifests");
   parts.signal.addEventListener("abort", () => health.stopping(), { once: true });
   const bootClock = systemBootClock();
-  const { observeOnly: isReadOnly } = config;
-  const state = openState(config.stateFile, { log, bootClock, isReadOnly });
+  const { isObserveOnly: isReadOnly } = config;
+  const state = openState(config.statePath, { log, bootClock, isReadOnly });
   yield () => state.idle();
   const { claimMemory, idle } = openClaimMemory(config, { clock, log });
   yield idle;
@@ -286,7 +286,7 @@ async function* beginAnswers(
   const { clock, health, apiContact, notReadyTaint, source, object, view } = parts;
   const startedAtMs = clock.monotonicMs();
   yield await startServers({ ...parts, shown: { flags: parts.shown.flags, object } }, config);
-  yield await openOperatorSocket(config.operatorSocket, {
+  yield await openOperatorSocket(config.operatorSocketPath, {
     ...parts,
     configuration: object,
     status: () => ({
@@ -335,7 +335,7 @@ async function limitConntrack(kernel: Kernel, config: Config, log: Logger): Prom
 
 async function refuseOtherProxy(config: Config, parts: DaemonRunParts): Promise<void> {
   const find = (): ReturnType<typeof findOtherProxy> => findOtherProxyAt(config.metricsBindAddress);
-  if (config.waitForKubeProxy) return await otherProxyGone(parts, parts.signal, find);
+  if (config.waitsForKubeProxy) return await otherProxyGone(parts, parts.signal, find);
   const proxy = await find();
   if (proxy !== undefined) throw new OtherProxyError(proxy);
 }

@@ -1,7 +1,7 @@
 /** Reads the node on which this process runs. Changes nothing. */
 import { availableParallelism, release } from "node:os";
 import type { ApiConnection } from "../api/connection.ts";
-import { neededRights, rightsTo } from "../api/needed-rights.ts";
+import { neededRights, reviewRights, rightsTo } from "../api/needed-rights.ts";
 import { attempt } from "../base/attempt.ts";
 import type { Clock } from "../base/clock.ts";
 import { version } from "../base/version.ts";
@@ -33,16 +33,18 @@ export function openNode(
   environment: Environment,
 ): Node & { readonly close: () => void } {
   const { mode, scheduler, isStrictArp, lockName, nodeName } = config;
-  const { healthzBindAddress, metricsBindAddress, operatorSocket } = config;
+  const { healthzBindAddress, metricsBindAddress, operatorSocketPath } = config;
   const ports = [healthzBindAddress?.port, metricsBindAddress.port].filter(
     (port) => port !== undefined,
   );
   const readers = openReaders(clock);
   const backends = once(() => readBackends(readers));
   const rulesWriter = once(() => readRulesWriter(config, readers, backends));
-  const rights = config.removeNotReadyTaint
-    ? [...neededRights, ...rightsTo("", "nodes", ["patch"])]
-    : neededRights;
+  const rights = [
+    ...neededRights,
+    ...(config.isNotReadyTaintRemoved ? rightsTo("", "nodes", ["patch"]) : []),
+    ...(config.secureMetrics === undefined ? [] : reviewRights),
+  ];
   const skipped = skipReason(config, environment);
   let connection: ApiConnection | undefined;
   const connect = async (): Promise<ApiConnection> => {
@@ -75,8 +77,8 @@ export function openNode(
     proxies: () => readProxies(readers, { lockName, ports }),
     files: readFiles,
     mounts: () => readMounts(readers.modules.releaseFolder),
-    daemon: once(() => readDaemon(operatorSocket)),
-    packets: () => readPackets(operatorSocket, readers),
+    daemon: once(() => readDaemon(operatorSocketPath)),
+    packets: () => readPackets(operatorSocketPath, readers),
     cluster:
       skipped === undefined ? readCluster({ connect, clock, nodeName, rights }) : { skipped },
     close() {

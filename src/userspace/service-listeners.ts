@@ -46,7 +46,7 @@ export interface ServiceListener {
   readonly port: number;
   /** 0 if there is no node port. */
   readonly nodePort: number;
-  /** 0 means no session affinity. */
+  /** 0 without session affinity. */
   readonly affinitySeconds: number;
   readonly backends: readonly Backend[];
   /** Keys of all serving endpoints, whether or not they get new connections. UDP clients may keep them. */
@@ -106,7 +106,7 @@ function listenerOf(
       frontends,
       reserved: unservedAddresses(port, ofFamily),
       addresses: [...new Set(virtual.map(({ address }) => address))],
-      isNodePortRestricted: ofFamily.edges?.strictSourceRanges === true,
+      isNodePortRestricted: ofFamily.edges?.areSourceRangesStrict === true,
       port: port.port,
       nodePort: port.nodePort,
       affinitySeconds: port.affinitySeconds,

@@ -336,6 +336,69 @@ describe("monitoring from the chart", () => {
     }
   });
 
+  const secretName = "metrics-tls";
+  const tokenSecret = { name: "prometheus", key: "token" };
+
+  it("scrapes with TLS and a token if there is a secure metrics server", () => {
+    const secureMetrics = { secretName, tlsConfig: { serverName: "kube-ipvs" } };
+    const values = { serviceMonitor: { enabled: true }, secureMetrics };
+    const endpointOf = (object: Manifest, list: string): unknown =>
+      (object["spec"] as Readonly<Record<string, readonly unknown[]>>)[list]?.[0];
+    const secure = {
+      port: "secure-metrics",
+      scheme: "https",
+      tlsConfig: { serverName: "kube-ipvs" },
+    };
+    const {
+      interval: _,
+      relabelings: __,
+      ...service
+    } = endpointOf(of("ServiceMonitor", values), "endpoints") as Readonly<Record<string, unknown>>;
+    const bearerTokenFile = "/var/run/secrets/kubernetes.io/serviceaccount/token";
+    assert.deepEqual(service, { ...secure, bearerTokenFile });
+    const { ports } = of("Service", values)["spec"] as { readonly ports: readonly unknown[] };
+    assert.deepEqual(ports, [
+      { name: "secure-metrics", port: 10261, targetPort: "secure-metrics" },
+    ]);
+    const pods = of("PodMonitor", {
+      podMonitor: { enabled: true },
+      secureMetrics: { ...secureMetrics, tokenSecret },
+    });
+    const {
+      interval: ___,
+      relabelings: ____,
+      ...pod
+    } = endpointOf(pods, "podMetricsEndpoints") as Readonly<Record<string, unknown>>;
+    assert.deepEqual(pod, { ...secure, authorization: { credentials: tokenSecret } });
+    const { error = "" } = renderChart({
+      ...leastValues,
+      podMonitor: { enabled: true },
+      secureMetrics,
+    });
+    assert.match(error, /secureMetrics\.tokenSecret is needed/);
+  });
+
+  it("mounts the certificate and grants reviews only for a secure metrics server", () => {
+    const { objects = [] } = renderChart({ ...leastValues, secureMetrics: { secretName } });
+    const { initContainers = [], containers, volumes = [] } = podOf(objects);
+    const flag = "--kube-ipvs-secure-metrics-bind-address=0.0.0.0:10261";
+    assert.ok(containers[0]?.command.includes(flag));
+    assert.equal(initContainers[0]?.command.includes(flag), false);
+    assert.ok(volumes.some(({ name }) => name === "secure-metrics"));
+    const roles = (given: Values): readonly unknown[] =>
+      (renderChart({ ...leastValues, ...given }).objects ?? [])
+        .filter(({ kind }) => kind === "ClusterRoleBinding")
+        .map(
+          (one) => (one as unknown as { readonly roleRef: { readonly name: string } }).roleRef.name,
+        );
+    assert.deepEqual(roles({ secureMetrics: { secretName } }).toSorted(), [
+      "system:auth-delegator",
+      "system:node-proxier",
+    ]);
+    assert.deepEqual(roles({}), ["system:node-proxier"]);
+    assert.deepEqual(roles({ secureMetrics: { secretName }, rbac: { create: false } }), []);
+  });
+
   it("has the rules of deploy/monitoring, for its own job and with links to its runbooks", () => {
     const runbookBaseUrl = "https://git.example/kube-ipvs/";
     const { spec } = of("PrometheusRule", {

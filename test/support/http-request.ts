@@ -9,6 +9,7 @@ export function httpRequest(target: string, overrides: Partial<HttpRequest> = {}
     query: new URLSearchParams(query),
     acceptsGzip: false,
     accept: "",
+    authorization: "",
     isFromThisNode: true,
     readBody: () => Promise.resolve(""),
     ...overrides,

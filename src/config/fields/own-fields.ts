@@ -263,8 +263,6 @@ export const ownFields = [
     kind: "text",
     default: "",
     isLive: true,
-    pattern: "^(\\d{1,5}(-\\d{1,5})?(,\\d{1,5}(-\\d{1,5})?)*)?$",
-    mustBe: "a list of processors such as 0-3,8",
     help: "CPUs that estimate IPVS traffic, such as 0-3,8 (net.ipv4.vs.est_cpulist, Linux 6.2 or later); empty: keep the node's setting",
   },
   {
@@ -272,8 +270,6 @@ export const ownFields = [
     kind: "text",
     default: "",
     isLive: true,
-    pattern: "^(-?1?\\d|-20)?$",
-    mustBe: "a whole number from -20 to 19",
     help: "nice value of the threads that estimate IPVS traffic, -20 to 19 (net.ipv4.vs.est_nice, Linux 6.2 or later); empty: keep the node's setting",
   },
   {
@@ -316,17 +312,30 @@ export const ownFields = [
     path: "kubeIpvs.serviceProxyName",
     kind: "text",
     default: "",
-    pattern: "^([A-Za-z0-9]([\\w.-]{0,61}[A-Za-z0-9])?)?$",
-    mustBe: "a valid label value",
     help: "serve only Services whose label service.kubernetes.io/service-proxy-name has this value, so that kube-ipvs can run alongside kube-proxy in nftables mode. If empty, serve only Services without the label",
+  },
+  {
+    path: "kubeIpvs.secureMetricsBindAddress",
+    kind: "listen",
+    default: "",
+    help: "IP and port (default port 10261) of a second metrics server for other hosts, with TLS. It asks the API server whether the client's bearer token may get the path, which requires the ClusterRole system:auth-delegator. If empty, there is no such server",
+  },
+  {
+    path: "kubeIpvs.secureMetricsCertFile",
+    kind: "text",
+    default: "",
+    help: "PEM file with this server's certificate and chain; read again every minute",
+  },
+  {
+    path: "kubeIpvs.secureMetricsKeyFile",
+    kind: "text",
+    default: "",
+    help: "PEM file with the certificate's private key",
   },
   {
     path: "kubeIpvs.lockName",
     kind: "text",
     default: "kube-ipvs",
-    pattern: "^[A-Za-z0-9][\\w.-]{0,62}$",
-    mustBe:
-      "at most 63 letters, digits, dots, hyphens and underscores, the first a letter or a digit",
     help: "name of the instance lock; only one instance per name can run in a network namespace",
   },
   {

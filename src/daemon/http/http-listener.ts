@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { createServer as createTlsServer } from "node:https";
 import type { Socket } from "node:net";
 import type { Clock } from "../../base/clock.ts";
 import { errorText } from "../../base/error-text.ts";
@@ -7,6 +8,7 @@ import { hostPort, isLoopback, isWildcard, parseIpAddress } from "../../base/ip.
 import type { Logger } from "../../base/log.ts";
 import type { ListenAddress } from "../../config/config.ts";
 import { keepFairly } from "./fair-connections.ts";
+import { type CertificateFiles, followCertificate, readCertificate } from "./server-certificate.ts";
 
 /** The request properties that our servers use. */
 export interface HttpRequest {
@@ -17,6 +19,8 @@ export interface HttpRequest {
   readonly acceptsGzip: boolean;
   /** The Accept header. Empty if there is none. */
   readonly accept: string;
+  /** The Authorization header. Empty if there is none. */
+  readonly authorization: string;
   /** Whether the request came over loopback. */
   readonly isFromThisNode: boolean;
   /** Reads the first kilobyte of the body as text. */
@@ -36,6 +40,8 @@ export interface HttpListenerOptions {
   /** The server's name in messages, such as `metrics server`. */
   readonly name: string;
   readonly address: ListenAddress;
+  /** If given, the server speaks TLS only. */
+  readonly certificate?: CertificateFiles;
   /** If true, `start` rejects instead of retrying. */
   readonly isFailureFatal: boolean;
   /**
@@ -72,6 +78,7 @@ const limits = {
   keepAliveTimeout: 15_000,
   connectionsCheckingInterval: 2_000,
 } as const;
+const handshakeTimeout = 5_000;
 const idleTimeoutMs = 30_000;
 const maxConnections = 200;
 /** Maximum number of connections waiting to be accepted. net.core.somaxconn is the kernel's own limit. */
@@ -88,6 +95,7 @@ export class HttpListener {
   #failuresInARow = 0;
   #isStopped = false;
   #cancelRetry: () => void = () => {};
+  #forgetCertificate: () => void = () => {};
 
   constructor(
     { clock, log }: { readonly clock: Clock; readonly log: Logger },
@@ -117,6 +125,7 @@ export class HttpListener {
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#cancelRetry();
+    this.#forgetCertificate();
     const server = this.#server;
     if (server === undefined) return;
     this.#server = undefined;
@@ -125,12 +134,12 @@ export class HttpListener {
 
   /** Tries to listen. Resolves with the error, or undefined if the server listens. */
   async #attempt(): Promise<Error | undefined> {
-    const server = createServer(limits, (request, response) => void this.#serve(request, response));
-    server.timeout = idleTimeoutMs;
-    server.on("connection", this.#options.boundConnections ?? keepFairly(maxConnections));
+    let server: Server;
     try {
+      server = await this.#create();
       await listen(server, this.#options);
     } catch (error) {
+      this.#forgetCertificate();
       return error as Error;
     }
     // Without an error listener, a later socket error would terminate the process.
@@ -141,6 +150,26 @@ export class HttpListener {
     if (this.#failuresInARow > 0) this.#log.info("HTTP server is listening", this.#who);
     this.#failuresInARow = 0;
     return undefined;
+  }
+
+  async #create(): Promise<Server> {
+    const { certificate, boundConnections = keepFairly(maxConnections) } = this.#options;
+    const serve = (request: IncomingMessage, response: ServerResponse): void =>
+      void this.#serve(request, response);
+    let server: Server;
+    if (certificate === undefined) {
+      server = createServer(limits, serve);
+    } else {
+      const current = await readCertificate(certificate);
+      const secure = createTlsServer({ ...limits, ...current, handshakeTimeout }, serve);
+      const use = secure.setSecureContext.bind(secure);
+      const dependencies = { clock: this.#clock, log: this.#log };
+      this.#forgetCertificate = followCertificate(dependencies, certificate, { current, use });
+      server = secure;
+    }
+    server.timeout = idleTimeoutMs;
+    server.on("connection", boundConnections);
+    return server;
   }
 
   #retryLater(error: Error): void {
@@ -156,7 +185,7 @@ export class HttpListener {
 
   async #retry(): Promise<void> {
     const error = await this.#attempt();
-    if (this.#isStopped) this.#server?.close();
+    if (this.#isStopped) await this.stop();
     else if (error !== undefined) this.#retryLater(error);
   }
 
@@ -203,6 +232,7 @@ function readRequest(incoming: IncomingMessage): HttpRequest {
     query: new URLSearchParams(query),
     acceptsGzip: /\bgzip\b(?!\s*;\s*q=0(?:\.0*)?\b)/.test(String(headers["accept-encoding"])),
     accept: headers.accept ?? "",
+    authorization: headers.authorization ?? "",
     isFromThisNode: isLoopbackText(socket.remoteAddress ?? ""),
     readBody: () => beginningOf(incoming),
   };

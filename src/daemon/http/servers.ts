@@ -1,3 +1,4 @@
+import type { RequestAuthorizer } from "../../api/cluster/request-authorizer.ts";
 import type { EventRecorder } from "../../api/event.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/log.ts";
@@ -5,6 +6,7 @@ import type { Config } from "../../config/config.ts";
 import type { Metrics } from "../../metrics/prometheus-metrics.ts";
 import { serverFailedEvent } from "../report/events.ts";
 import type { ProxyHealth } from "../report/proxy-health.ts";
+import { authorizingResponder } from "./authorizing-responder.ts";
 import { healthResponder } from "./health-server.ts";
 import { HttpListener } from "./http-listener.ts";
 import { type MetricsServerConfig, metricsResponder, type ShownConfig } from "./metrics-server.ts";
@@ -18,34 +20,57 @@ export interface ServerDependencies {
   readonly events: EventRecorder;
   readonly shown: ShownConfig;
   readonly setVerbosity: (level: number) => void;
+  /** Required if there is a secure metrics server. */
+  readonly authorizer?: Pick<RequestAuthorizer, "access">;
 }
 
 type ServerConfig = MetricsServerConfig &
-  Pick<Config, "nodeName" | "healthzBindAddress" | "metricsBindAddress" | "isBindFailureFatal">;
+  Pick<
+    Config,
+    | "nodeName"
+    | "healthzBindAddress"
+    | "metricsBindAddress"
+    | "secureMetrics"
+    | "isBindFailureFatal"
+  >;
 
 /**
- * Opens the metrics and health ports. If a port is in use, retries in the background, or rejects if
+ * Opens the ports of the metrics and health servers. If a port is in use, retries in the background, or rejects if
  * bindAddressHardFail is set. Returns a function that stops the servers within a second.
  */
 export async function startServers(
   dependencies: ServerDependencies,
   config: ServerConfig,
 ): Promise<() => Promise<void>> {
-  const { clock, metrics, health, events } = dependencies;
-  const { nodeName, healthzBindAddress, metricsBindAddress, isBindFailureFatal } = config;
+  const { clock, metrics, health, events, authorizer } = dependencies;
+  const { nodeName, healthzBindAddress, metricsBindAddress, secureMetrics, isBindFailureFatal } =
+    config;
   // As in kube-proxy, only a failure that ends the program causes an Event.
   const failed = (server: "health" | "metrics") => (reason: string) => {
     if (isBindFailureFatal) events.record(serverFailedEvent(nodeName, server, reason));
   };
+  const respond = metricsResponder(dependencies, config);
   const listeners = [
     new HttpListener(dependencies, {
       name: "metrics server",
       address: metricsBindAddress,
       isFailureFatal: isBindFailureFatal,
-      respond: metricsResponder(dependencies, config),
+      respond,
       onFailure: failed("metrics"),
     }),
   ];
+  if (secureMetrics !== undefined && authorizer !== undefined) {
+    listeners.push(
+      new HttpListener(dependencies, {
+        name: "secure metrics server",
+        address: secureMetrics.address,
+        certificate: secureMetrics,
+        isFailureFatal: isBindFailureFatal,
+        respond: authorizingResponder(authorizer, respond),
+        onFailure: failed("metrics"),
+      }),
+    );
+  }
   if (healthzBindAddress !== undefined) {
     listeners.push(
       new HttpListener(dependencies, {

@@ -21,7 +21,7 @@ export async function prepareTables(
   log: Logger,
 ): Promise<PreparedTables> {
   const families = await supportedFamilies(kernel, log);
-  const hasCounters = config.observeOnly
+  const hasCounters = config.isObserveOnly
     ? await hasAllCounters(kernel)
     : await makeCounters(kernel, families, log);
   return { families, hasCounters };

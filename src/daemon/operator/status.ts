@@ -51,7 +51,7 @@ export function* statusOf(sources: StatusSources): Generator<void, Status> {
     problems,
     node: { name: config.nodeName, isEligible: health.report().isNodeEligible },
     mode: config.mode,
-    observeOnly: config.observeOnly,
+    observeOnly: config.isObserveOnly,
     ipFamilies: view?.families ?? [],
     scheduler: config.scheduler,
     source: sourceOf(config, apiContact, secondsSince),

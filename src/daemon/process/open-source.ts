@@ -1,6 +1,7 @@
 import { hostname } from "node:os";
 import type { ClusterSourceOptions } from "../../api/cluster/cluster-source.ts";
 import type { NotReadyTaint } from "../../api/cluster/not-ready-taint.ts";
+import type { RequestAuthorizer } from "../../api/cluster/request-authorizer.ts";
 import type { RequestRate } from "../../api/cluster/request-pace.ts";
 import type { RequestObserver } from "../../api/connection.ts";
 import { type EventRecorder, silentEvents } from "../../api/event.ts";
@@ -17,6 +18,8 @@ export interface OpenSource {
   readonly events: EventRecorder;
   /** Undefined if `kubeIpvs.removeNotReadyTaint` is off. */
   readonly notReadyTaint?: NotReadyTaint;
+  /** Undefined if there is no API server. */
+  readonly authorizer?: RequestAuthorizer;
   /** Waits briefly for the delivery of pending Events, then closes all connections. */
   readonly close: Stop;
 }
@@ -37,18 +40,18 @@ export async function openSource(
   config: Config,
   dependencies: SourceDependencies,
 ): Promise<OpenSource> {
-  const { objectsFrom, nodeName, serviceProxyName, relistGuardPercent, requestRate } = config;
+  const { objectsFrom, nodeName, serviceProxyName, listGuardPercent, requestRate } = config;
   const selection = { nodeName, serviceProxyName };
   if (objectsFrom.kind === "cluster") {
     const given = { ...dependencies, rate: requestRate };
     const { notReadyTaint, ...opened } = await openCluster(
       objectsFrom,
-      { ...selection, relistGuardPercent },
+      { ...selection, listGuardPercent },
       given,
     );
     // Observe-only mode writes nothing, and its Events must not be confused with those of the running proxy.
-    if (config.observeOnly) return { ...opened, events: silentEvents };
-    return config.removeNotReadyTaint ? { ...opened, notReadyTaint } : opened;
+    if (config.isObserveOnly) return { ...opened, events: silentEvents };
+    return config.isNotReadyTaintRemoved ? { ...opened, notReadyTaint } : opened;
   }
   const { ManifestSource } = await import("../../api/manifest/manifest-source.ts");
   const source = new ManifestSource(dependencies, { folder: objectsFrom.folder, ...selection });
@@ -61,12 +64,14 @@ async function openCluster(
   selection: ClusterSourceOptions,
   { clock, log, observer, rate }: SourceDependencies & { readonly rate: RequestRate },
 ): Promise<Required<OpenSource>> {
-  const [{ openConnection }, { ClusterSource }, { EventWriter }, taints] = await Promise.all([
-    import("../../api/cluster/open-connection.ts"),
-    import("../../api/cluster/cluster-source.ts"),
-    import("../../api/cluster/events/event-writer.ts"),
-    import("../../api/cluster/not-ready-taint.ts"),
-  ]);
+  const [{ openConnection }, { ClusterSource }, { EventWriter }, taints, authorizers] =
+    await Promise.all([
+      import("../../api/cluster/open-connection.ts"),
+      import("../../api/cluster/cluster-source.ts"),
+      import("../../api/cluster/events/event-writer.ts"),
+      import("../../api/cluster/not-ready-taint.ts"),
+      import("../../api/cluster/request-authorizer.ts"),
+    ]);
   const userAgent = `kube-ipvs/${version} (linux/${process.arch})`;
   const connection = await openConnection(
     { clock, environment: process.env, observer, rate },
@@ -83,5 +88,7 @@ async function openCluster(
     await events.stop();
     connection.close();
   };
-  return { source: new ClusterSource(dependencies, selection), events, notReadyTaint, close };
+  const source = new ClusterSource(dependencies, selection);
+  const authorizer = new authorizers.RequestAuthorizer(dependencies);
+  return { source, events, notReadyTaint, authorizer, close };
 }

@@ -9,10 +9,10 @@ export class TablesReporter extends LoopReporter<readonly FamilySync[]> {
 
   protected override noteFindings(
     families: readonly FamilySync[],
-    { report, observeOnly }: LoopSummary,
+    { report, isObserveOnly }: LoopSummary,
   ): void {
     for (const pass of families) this.#countRules(pass);
-    if (observeOnly) return;
+    if (isObserveOnly) return;
     for (const { family, isFull } of families) {
       if (isFull || !report.failedRestores.includes(family)) continue;
       this.targets.metrics.partialRestoreFailures.inc({ ip_family: family });

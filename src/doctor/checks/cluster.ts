@@ -6,9 +6,13 @@ import type { Cluster, Node, RightFact } from "../node.ts";
 const smallSkewMs = 5_000;
 const largeSkewMs = 60_000;
 
-/** Services work even if kube-ipvs cannot write Events or remove the Node's taint. */
+/** Services work even if kube-ipvs cannot write Events, remove the Node's taint, or check the tokens of scrapes. */
 function isOptional(right: RightFact): boolean {
-  return right.resource.startsWith("events.") || isForTaint(right);
+  return right.resource.startsWith("events.") || isForTaint(right) || isForReview(right);
+}
+
+function isForReview({ resource }: RightFact): boolean {
+  return /^(?:tokenreviews|subjectaccessreviews)\b/.test(resource);
 }
 
 function isForTaint({ resource, verb }: RightFact): boolean {
@@ -16,6 +20,7 @@ function isForTaint({ resource, verb }: RightFact): boolean {
 }
 
 const roleRemedy = "bind kube-ipvs's user to the ClusterRole system:node-proxier";
+const reviewRemedy = "bind kube-ipvs's user to the ClusterRole system:auth-delegator";
 const taintRemedy =
   "bind kube-ipvs's user to a ClusterRole that may patch nodes, or set kubeIpvs.removeNotReadyTaint: false";
 
@@ -64,11 +69,15 @@ export const clusterChecks: readonly Check[] = [
       const denied = rights.filter(({ isAllowed }) => !isAllowed);
       if (denied.length === 0) return ok(rightsText(rights));
       const verdict = denied.every(isOptional) ? warn : fail;
-      const remedy = denied.every(isForTaint) ? taintRemedy : roleRemedy;
-      return verdict(`denied: ${rightsText(denied)}`, remedy);
+      return verdict(`denied: ${rightsText(denied)}`, remedyFor(denied));
     },
   }),
 ];
+
+function remedyFor(denied: readonly RightFact[]): string {
+  if (denied.every(isForTaint)) return taintRemedy;
+  return denied.every(isForReview) ? reviewRemedy : roleRemedy;
+}
 
 /** For example: `services (list, watch), nodes (get)`. */
 function rightsText(rights: readonly RightFact[]): string {

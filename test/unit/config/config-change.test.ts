@@ -29,6 +29,7 @@ const others: Readonly<Record<string, string>> = {
   "kubeIpvs.portRangeMarks": "0x3fff0000",
   "kubeIpvs.rules": "iptables",
   "kubeIpvs.virtualAddresses": "routes",
+  "kubeIpvs.secureMetricsBindAddress": "0.0.0.0:10261",
   "kubeIpvs.weights": "slice",
   healthzBindAddress: "127.0.0.1:7",
   metricsBindAddress: "127.0.0.1:8",
@@ -50,6 +51,12 @@ const ofProfile = allFields.flatMap(({ path, kubeProxyDefault }) =>
   kubeProxyDefault === undefined ? [] : [path],
 );
 
+/** A server needs both files. */
+const certificate = {
+  "kube-ipvs-secure-metrics-cert-file": "tls.crt",
+  "kube-ipvs-secure-metrics-key-file": "tls.key",
+};
+
 const modeOf: Readonly<Record<string, string>> = {
   "detectLocal.bridgeInterface": "BridgeInterface",
   "detectLocal.interfaceNamePrefix": "InterfaceNamePrefix",
@@ -63,6 +70,7 @@ describe("a change to one setting", () => {
       const base = {
         ...(mode === undefined ? {} : { "detect-local-mode": mode, [flag]: "eth0" }),
         ...(onlyInMode === undefined ? {} : { "proxy-mode": onlyInMode }),
+        ...certificate,
         ...(path === "kubeIpvs.profile" ? { "proxy-mode": "ipvs" } : {}),
       };
       const running = load(base);

@@ -36,6 +36,11 @@ volumeMounts:
     mountPath: /var/lib/kube-ipvs
   - name: compile-cache
     mountPath: /var/cache/kube-ipvs
+  {{- if and .Values.secureMetrics.secretName (not .Values.cleanUp) }}
+  - name: secure-metrics
+    mountPath: /etc/kube-ipvs/metrics
+    readOnly: true
+  {{- end }}
   {{- end }}
   {{- with .Values.extraVolumeMounts }}
   {{- toYaml . | nindent 2 }}
@@ -70,6 +75,10 @@ ports:
     containerPort: {{ $metrics }}
   - name: healthz
     containerPort: {{ $healthz }}
+  {{- if .Values.secureMetrics.secretName }}
+  - name: secure-metrics
+    containerPort: {{ .Values.secureMetrics.port }}
+  {{- end }}
 {{- end }}
 
 {{/* Takes a dict of path and root. By default, the kubelet probes the node's address, where the program may not listen. */}}

@@ -1,6 +1,22 @@
-{{/* An endpoint of a PodMonitor or ServiceMonitor. */}}
+{{/* Takes a dict: monitor (podMonitor or serviceMonitor) and secure (secureMetrics). */}}
 {{- define "kube-ipvs.endpoint" -}}
-- port: metrics
+{{- $secure := .secure }}
+{{- with .monitor -}}
+- port: {{ ternary "secure-metrics" "metrics" (ne $secure.secretName "") }}
+  {{- if $secure.secretName }}
+  scheme: https
+  {{- with $secure.tlsConfig }}
+  tlsConfig:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with $secure.tokenSecret }}
+  authorization:
+    credentials:
+      {{- toYaml . | nindent 6 }}
+  {{- else }}
+  bearerTokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token
+  {{- end }}
+  {{- end }}
   interval: {{ .interval }}
   {{- with .scrapeTimeout }}
   scrapeTimeout: {{ . }}
@@ -18,4 +34,5 @@
   metricRelabelings:
     {{- toYaml . | nindent 4 }}
   {{- end }}
+{{- end }}
 {{- end }}

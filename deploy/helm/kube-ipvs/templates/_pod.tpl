@@ -10,6 +10,12 @@
 {{- if and .Values.removeNotReadyTaint (not .Values.observeOnly) }}
 {{- $roles = prepend $roles "--kube-ipvs-remove-not-ready-taint" }}
 {{- end }}
+{{- with .Values.secureMetrics }}
+{{- if .secretName }}
+{{- $roles = append $roles (printf "--kube-ipvs-secure-metrics-bind-address=0.0.0.0:%d" (int .port)) }}
+{{- $roles = concat $roles (list "--kube-ipvs-secure-metrics-cert-file=/etc/kube-ipvs/metrics/tls.crt" "--kube-ipvs-secure-metrics-key-file=/etc/kube-ipvs/metrics/tls.key") }}
+{{- end }}
+{{- end }}
 {{- if and .Values.prepareNode (not .Values.observeOnly) -}}
 initContainers:
   - name: prepare-node

@@ -17,7 +17,7 @@ function kernelWith(values: Readonly<Record<string, string>>): FakeKernel {
   return kernel;
 }
 
-const options = { runEstimation: "off", estimatorCpus: "0-3", estimatorNice: "5" } as const;
+const options = { isRunning: false, cpuList: "0-3", nice: 5 };
 
 describe("the estimator's settings", () => {
   it("are set if the kernel has them", () => {
@@ -45,8 +45,7 @@ describe("the estimator's settings", () => {
 
   it("are not changed unless they are configured", () => {
     const kernel = kernelWith({ [run]: "1", [cpus]: "7", [nice]: "-1" });
-    const unset = { runEstimation: "keep", estimatorCpus: "", estimatorNice: "" } as const;
-    setEstimator(kernel, unset, new RecordingLogger());
+    setEstimator(kernel, {}, new RecordingLogger());
     assert.deepEqual(kernel.operations.texts(), []);
   });
 });
