@@ -1,5 +1,6 @@
 /**
  * Applies each overlay and a plain manifest to a cluster, runs the guides' commands on it, and cleans up its nodes.
+ * Then installs the chart with a secure metrics server.
  *
  *     node test/cluster/operations.ts --kubernetes FOLDER [--stay]
  *
@@ -11,6 +12,7 @@ import { cleaningCommands, operatingCommands } from "./guide.ts";
 import { kubeProxyObjects } from "./kubeadm.ts";
 import { prepareCheckout, runCommand } from "./operator.ts";
 import { apply, imageName, packImage } from "./proxy.ts";
+import { trySecureMetrics } from "./secure-metrics.ts";
 import { shop, shopIsOpen, shopObjects } from "./shop.ts";
 import { build, project, provide, runProgram } from "./with-cluster.ts";
 
@@ -69,6 +71,9 @@ async function operate(cluster: LabCluster): Promise<number> {
   const [node = ""] = cluster.nodeNames;
   const names = { node, zone: "zone1", service: "web", namespace: shop };
   for (const command of [...operatingCommands(names), ...cleaningCommands()]) await run(command);
+  const wrong = await trySecureMetrics(cluster);
+  for (const text of wrong) console.log(`failed: ${text}`);
+  failed += wrong.length;
   console.log(`${failed} commands failed; see ${join(cluster.folder, "")}`);
   return failed === 0 ? 0 : 1;
 }

@@ -63,13 +63,18 @@ export function packRoot(root: string, name: string, archive: string): void {
 /** kube-ipvs removes it after its first sync, as `installKubeIpvs` configures it. */
 export const notReadyTaint = { key: "kube-ipvs/not-ready", effect: "NoSchedule" } as const;
 
-/** Specs that restart the proxy look for the label of kube-proxy's pods. `server` is the API server's URL. */
+/**
+ * Specs that restart the proxy look for the label of kube-proxy's pods. `server` is the API server's URL, and `values`
+ * are further values of the chart.
+ */
 export async function installKubeIpvs(
   cluster: LabCluster,
   mode: string,
   server: string = apiServer,
+  values: object = {},
 ): Promise<void> {
   const { objects, error } = renderChart({
+    ...values,
     image: { repository: "localhost/kube-ipvs" },
     apiServer: server,
     appLabel: "kube-proxy",
