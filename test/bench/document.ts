@@ -46,7 +46,7 @@ cases and how they are measured from outside the daemon.
   as much as on a node, so compare ratios and growth, not absolute times.
 - **Version**: ${[...new Set(results.map((result) => result.version))].sort().join(" and ")}.
 - **When**: ${dates[0] ?? "never"} to ${dates.at(-1) ?? "never"} UTC; machine load average ${loadText(loads)}
-  (the bench itself causes up to 2 of this; other work made every figure worse).
+  (up to 2 from the bench itself; other work made every figure worse).
 - **Result**: ${totals(results)}.
 `;
 }

@@ -101,7 +101,7 @@ export function renderReport(measured: readonly Measured[], suites: readonly str
     "`make test-kernels` writes this page from suites of `test/lab` on user-mode Linux, built from Debian's kernel",
     "source (`make lab-kernel`), with each iptables backend. With `BACKEND=nftables` and `BACKEND=none`, kube-ipvs writes rules",
     "and sets with nf_tables. With `none`, the kernel has neither iptables nor ipset. The suite `kernels/backends` has",
-    "rules in both backends at the same time. `make test` runs all suites on Linux 6.12 with legacy iptables.",
+    "rules in both backends simultaneously. `make test` runs all suites on Linux 6.12 with legacy iptables.",
     "",
     "| kernel | backend | suite | passed | failed |",
     "|---|---|---|---:|---:|",
