@@ -10,9 +10,9 @@
 
 /* Both families use the same option numbers and structure layouts, as the assertions check. */
 _Static_assert(IPT_SO_GET_INFO == IP6T_SO_GET_INFO && IPT_SO_GET_ENTRIES == IP6T_SO_GET_ENTRIES,
-               "one number for both families");
-_Static_assert(sizeof(struct ipt_getinfo) == sizeof(struct ip6t_getinfo), "one shape");
-_Static_assert(sizeof(struct ipt_get_entries) == sizeof(struct ip6t_get_entries), "one shape");
+               "same number for both families");
+_Static_assert(sizeof(struct ipt_getinfo) == sizeof(struct ip6t_getinfo), "same layout");
+_Static_assert(sizeof(struct ipt_get_entries) == sizeof(struct ip6t_get_entries), "same layout");
 
 static int get_entries(int fd, int level, const struct ipt_getinfo *info,
                        struct reply_buffer *entries, const char **failed) {

@@ -26,9 +26,7 @@ struct netlink_socket {
   struct completion_queue *completion_queue;
   void *context;
   int fd;
-  /*
-   * Becomes readable when the socket is closed, which ends a wait in poll(2). -1 without a thread.
-   */
+  /* Becomes readable when the socket is closed, which ends a wait in poll(2). -1 if there is no thread. */
   int wake_fd;
   bool has_thread;
   bool is_closed;

@@ -37,7 +37,7 @@ export interface ServiceRecord {
   /** As specified, with host bits cleared. `model/service-ports.ts` handles ranges with prefix length 0. */
   readonly sourceRanges: readonly Cidr[];
   readonly ports: readonly ServicePortRecord[];
-  /** Seconds. 0 without session affinity, 10800 for ClientIP without a timeout. */
+  /** Seconds. 0 means no session affinity. 10800 if ClientIP has no timeout. */
   readonly affinitySeconds: number;
   readonly isExternalPolicyLocal: boolean;
   readonly isInternalPolicyLocal: boolean;
@@ -59,11 +59,11 @@ export interface EndpointSliceRecord {
   readonly family: IpFamily;
   readonly ports: readonly SlicePortRecord[];
   readonly endpoints: readonly EndpointRecord[];
-  /** Unparsed value of the annotation kube-ipvs.io/weight. Undefined without the annotation. */
+  /** Unparsed value of the annotation kube-ipvs.io/weight. Undefined if the annotation is missing. */
   readonly weightText?: string;
   /**
-   * endpoints.kubernetes.io/last-change-trigger-time in milliseconds since the epoch. Undefined without that
-   * annotation.
+   * endpoints.kubernetes.io/last-change-trigger-time in milliseconds since the epoch. Undefined if that annotation is
+   * missing.
    */
   readonly triggeredAtMs?: number;
 }
@@ -73,9 +73,9 @@ export interface NodeRecord {
   /** All InternalIP addresses in their order, then all ExternalIP addresses. */
   readonly addresses: readonly IpAddress[];
   readonly podCidrs: readonly Cidr[];
-  /** Label topology.kubernetes.io/zone. Undefined without the label. */
+  /** Label topology.kubernetes.io/zone. Undefined if the label is missing. */
   readonly zone?: string;
-  /** Label kube-ipvs.io/weight. Undefined without a valid label. */
+  /** Label kube-ipvs.io/weight. Undefined if there is no valid label. */
   readonly weight?: number;
   /** False if the Node is being deleted or has the taint ToBeDeletedByClusterAutoscaler. */
   readonly isEligible: boolean;

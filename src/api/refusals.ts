@@ -70,7 +70,7 @@ const kindNames: Readonly<Record<Refusal["kind"], string>> = {
 
 /**
  * Builds a refusal. The message is "Cannot use spec.ports[0].port of Service default/web: 0 is not a port …". Without
- * `value` it is "Cannot use Service default/web: it has no valid port". With `detail` it is "Cannot use manifest
+ * `value`, it is "Cannot use Service default/web: it has no valid port". With `detail`, it is "Cannot use manifest
  * a.yaml: it cannot be read: EACCES …". Pure.
  */
 export function refusal(part: {

@@ -3,7 +3,7 @@
 type Stdout = Pick<Partial<NodeJS.WriteStream>, "isTTY" | "columns">;
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** COLUMNS overrides the terminal's own width. Undefined without a terminal, so that pipes get whole lines. */
+/** COLUMNS overrides the terminal's own width. Undefined if stdout is not a terminal, so that pipes get whole lines. */
 export function terminalWidth(stdout: Stdout, environment: Environment): number | undefined {
   if (stdout.isTTY !== true) return undefined;
   const given = Number(environment["COLUMNS"]);

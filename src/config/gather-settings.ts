@@ -38,7 +38,7 @@ interface Choice {
 /**
  * Chooses the value of each setting. A flag applies if there is no file, or if the flag overrides it or fills an empty
  * field; otherwise, the file's value or, without one, the default applies. Values that do not apply are validated too.
- * `file` is undefined without `--config`.
+ * `file` is undefined if `--config` is not given.
  */
 export function gatherSettings(
   file: Readonly<Record<string, unknown>> | undefined,

@@ -27,7 +27,7 @@ export interface LoadedConfig extends ConfigState {
   readonly command: Command;
   /** Whether `--cleanup` runs even while a daemon is running. */
   readonly isCleanupForced: boolean;
-  /** The path given with `--config`. Empty without that flag. */
+  /** The path given with `--config`. Empty if that flag is not given. */
   readonly filePath: string;
   /** The effective configuration, as a KubeProxyConfiguration v1alpha1. */
   readonly object: Readonly<Record<string, unknown>>;

@@ -89,7 +89,7 @@ export interface SliceEndpoint {
   readonly isTerminating: boolean;
   /** Zone of the endpoint's node. Undefined if unknown. */
   readonly zone?: string;
-  /** Undefined without hints, which saves memory for most endpoints. */
+  /** Undefined if there are no hints, which saves memory for most endpoints. */
   readonly zoneHints?: readonly string[];
   readonly nodeHints?: readonly string[];
 }

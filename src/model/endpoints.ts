@@ -19,7 +19,7 @@ export interface Endpoint {
   readonly zone?: string;
   /** Name of its EndpointSlice, without the namespace. */
   readonly slice: string;
-  /** Weight from the EndpointSlice's annotation. Undefined without a valid annotation. */
+  /** Weight from the EndpointSlice's annotation. Undefined if there is no valid annotation. */
   readonly sliceWeight?: number;
   readonly isReady: boolean;
   readonly isServing: boolean;

@@ -140,7 +140,7 @@ function admitEndpoints(
   });
 }
 
-/** Number of addresses per family at which every port is served. 0 without a cluster IP of that family. */
+/** Number of addresses per family at which every port is served. 0 if there is no cluster IP of that family. */
 function addressCounts({
   clusterIps,
   externalIps,

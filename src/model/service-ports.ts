@@ -3,7 +3,7 @@ import { type Cidr, familyOf, type IpAddress, type IpFamily } from "../base/ip.t
 import { none, sharedIfEmpty } from "../base/none.ts";
 import type { ServicePort } from "./service-port.ts";
 
-/** A Service's service ports in one family. Empty without a cluster IP of that family. Pure. */
+/** A Service's service ports in one family. Empty if there is no cluster IP of that family. Pure. */
 export function servicePortsOf(service: ServiceRecord, family: IpFamily): readonly ServicePort[] {
   const clusterIp = service.clusterIps.find((address) => familyOf(address) === family);
   if (clusterIp === undefined) return [];

@@ -46,7 +46,7 @@ export interface ServiceListener {
   readonly port: number;
   /** 0 if there is no node port. */
   readonly nodePort: number;
-  /** 0 without session affinity. */
+  /** 0 means no session affinity. */
   readonly affinitySeconds: number;
   readonly backends: readonly Backend[];
   /** Keys of all serving endpoints, whether or not they get new connections. UDP clients may keep them. */

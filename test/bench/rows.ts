@@ -86,7 +86,7 @@ export interface Summary {
   readonly most: number;
 }
 
-/** Undefined without samples. */
+/** Undefined if there are no samples. */
 export function summarize(samples: readonly number[] | undefined): Summary | undefined {
   if (samples === undefined || samples.length === 0) return undefined;
   return {
@@ -97,7 +97,9 @@ export function summarize(samples: readonly number[] | undefined): Summary | und
   };
 }
 
-/** The quantile `q`: the smallest sample that is at least as large as this share of all samples. 0 without samples. */
+/**
+ * The quantile `q`: the smallest sample that is at least as large as this share of all samples. 0 if there are none.
+ */
 export function quantile(samples: readonly number[], q: number): number {
   const sorted = samples.toSorted((one, other) => one - other);
   return sorted[Math.max(0, Math.ceil(q * sorted.length) - 1)] ?? 0;

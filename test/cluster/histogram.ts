@@ -29,7 +29,7 @@ export function observations({ buckets }: Histogram): number {
   return buckets.at(-1)?.[1] ?? 0;
 }
 
-/** Interpolates within a bucket, as Prometheus's histogram_quantile does. Undefined without observations. */
+/** Interpolates within a bucket, as Prometheus's histogram_quantile does. Undefined if there are no observations. */
 export function quantile(histogram: Histogram, share: number): number | undefined {
   const total = observations(histogram);
   if (total === 0) return undefined;

@@ -21,8 +21,8 @@ export async function differencesWithin(
 }
 
 /**
- * Reads once more after the program has exited, to detect changes after the last matching read. Its health checks no
- * longer answer.
+ * Reads once more after the program has exited, to detect changes after the last matching read. The program's health
+ * checks no longer answer by then.
  */
 export async function lookAfterEnd(
   steps: readonly (readonly Difference[])[],

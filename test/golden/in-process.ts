@@ -24,7 +24,7 @@ import { type ApiObject, healthCheckNodePorts, type Scenario, type Step } from "
 const deadlineMs = 60_000;
 
 /**
- * The backend in a namespace without rules. It is always the same, and is detected only once because detection runs
+ * The backend in a namespace without rules. It is always the same, and is detected only once, because detection runs
  * five programs.
  */
 let emptyBackend: BackendChoice | undefined;

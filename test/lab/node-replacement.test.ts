@@ -131,7 +131,7 @@ class ReplaceableNode {
       await runScript(`ip -n ${neighbor} link delete eth${this.#number} 2> /dev/null || true`);
   }
 
-  /** The status of `/healthz` or another path on the same server. Undefined without an answer. */
+  /** The status of `/healthz` or another path on the same server. Undefined if there is no answer. */
   async healthStatus(path = "/healthz"): Promise<number | undefined> {
     const answer = ask(`http://${this.address}:10256${path}`).then(
       ({ status }) => status,

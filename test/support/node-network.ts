@@ -40,7 +40,7 @@ export function networkAroundNode(pods: readonly Pod[]): string {
   ].join("");
 }
 
-/** Removes what {@link buildNodeNetwork} created. Its processes must have exited. */
+/** Removes what {@link buildNodeNetwork} created. The processes in it must have exited. */
 export function removeNodeNetwork(pods: readonly Pod[]): void {
   for (const name of ["client", "node", ...pods.map((pod) => pod.name)])
     removeNetworkNamespace(name);

@@ -35,7 +35,7 @@ export class NotReadyTaint {
     this.#path = `/api/v1/nodes/${encodeURIComponent(nodeName)}`;
   }
 
-  /** Why the taint could not be removed, and the monotonic time of the first failure. Undefined without a failure. */
+  /** Why the taint could not be removed, and the monotonic time of the first failure. Undefined if there was none. */
   get problem(): { readonly sinceMs: number; readonly message: string } | undefined {
     return this.#problem;
   }

@@ -3,7 +3,9 @@ import type { ApiConnection, ApiWrite } from "../connection.ts";
 
 const timeoutMs = 10_000;
 
-/** Sends a write and discards the answer's body. Resolves with the HTTP status. Rejects without an answer in time. */
+/**
+ * Sends a write and discards the answer's body. Resolves with the HTTP status. Rejects if there is no answer in time.
+ */
 export async function sendWrite(
   { connection, clock }: { readonly connection: ApiConnection; readonly clock: Clock },
   write: ApiWrite,

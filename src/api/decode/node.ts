@@ -10,7 +10,7 @@ const zoneLabel = "topology.kubernetes.io/zone";
 /** Taint on Nodes that the cluster autoscaler is about to remove. Load balancers should stop using such Nodes. */
 const deletionTaint = "ToBeDeletedByClusterAutoscaler";
 
-/** Decodes a Node. Never undefined because every named Node is usable. */
+/** Decodes a Node. Never returns undefined, because every named Node is usable. */
 export function decodeNode(object: Untrusted, identity: ObjectIdentity): NodeRecord {
   const labels = object.at("metadata", "labels");
   const zone = labelTextIn(labels, zoneLabel);

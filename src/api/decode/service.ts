@@ -38,8 +38,8 @@ const ipModeRule = {
 } as const;
 
 /**
- * Decodes a Service. Returns `undefined` without a refusal for another proxy's Service, a headless Service or an
- * ExternalName Service. Returns `undefined` with a refusal if no cluster IP or no port is valid.
+ * Decodes a Service. Returns `undefined` for another proxy's Service, a headless Service or an ExternalName Service.
+ * Reports a refusal and returns `undefined` if no cluster IP or no port is valid.
  */
 export function decodeService(
   object: Untrusted,

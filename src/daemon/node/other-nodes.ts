@@ -98,12 +98,12 @@ export class OtherNodes {
     return this.#isReady;
   }
 
-  /** Other Nodes' addresses that Services name. The same object while they are unchanged. */
+  /** Other Nodes' addresses that Services name. Returns the same object while they are unchanged. */
   get reserved(): ReadonlySet<IpAddress> {
     return this.#reserved;
   }
 
-  /** The pod CIDRs of all Nodes. The same object while they are unchanged. */
+  /** The pod CIDRs of all Nodes. Returns the same object while they are unchanged. */
   get podNetworks(): Networks {
     return this.#podNetworks;
   }
@@ -118,7 +118,7 @@ export class OtherNodes {
     return this.#hasFailed;
   }
 
-  /** The weights of Nodes that have one. The same object while they are unchanged. */
+  /** The weights of Nodes that have one. Returns the same object while they are unchanged. */
   get weights(): ReadonlyMap<string, number> {
     return this.#weights;
   }

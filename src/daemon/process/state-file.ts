@@ -61,7 +61,7 @@ export class StateFile {
   #isFileCurrent = false;
   #isTrouble = false;
 
-  /** Reads the file. With an empty path nothing is read or written. */
+  /** Reads the file. If the path is empty, nothing is read or written. */
   constructor(path: string, options: StateFileOptions) {
     this.#path = path;
     this.#options = options;

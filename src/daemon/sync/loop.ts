@@ -182,8 +182,8 @@ export abstract class Loop<
   }
 
   /**
-   * Saves the owners of contested addresses and ports. Not called in observe-only mode, in which this program does not
-   * decide who owns them.
+   * Saves the owners of contested addresses and ports. Not called in observe-only mode, because this program then does
+   * not decide who owns them.
    */
   #keepClaims(): void {
     const ofPorts = this.parts.healthChecks?.claims.contestedHolders() ?? new Map();

@@ -16,7 +16,7 @@ const guardedRemovals: ReadonlySet<ChangeKind> = new Set([
   "link-remove",
 ]);
 
-/** Changes that have not been made, by subject key: rejected, pending, or with unknown outcome. */
+/** Changes that have not been made, by subject key: rejected, pending, or with an unknown outcome. */
 export class NotMade {
   readonly #changes = new Map<string, Change>();
 

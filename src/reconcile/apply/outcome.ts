@@ -29,7 +29,8 @@ export interface ConntrackPass {
 }
 
 /**
- * The outcomes of a plan's changes. Each change is done, rejected, withheld, or part of a request with unknown outcome.
+ * The outcomes of a plan's changes. Each change is done, rejected, withheld, or part of a request with an unknown
+ * outcome.
  */
 export interface Outcomes {
   /** Number of changes by kind; kinds without successful changes are absent. */

@@ -1,7 +1,7 @@
 /**
- * Writes one family's tables after a restore was rejected. Only the affected Services are not served, and no packet is
- * admitted without its source range check. Restricting chains are written first, then the chains that lead to them,
- * then removals.
+ * Writes one family's tables after a restore was rejected. All Services except the affected ones are served, and no
+ * packet is admitted without its source range check. Restricting chains are written first, then the chains that lead to
+ * them, then removals.
  */
 import type { Clock } from "../../base/clock.ts";
 import type { IpFamily } from "../../base/ip.ts";

@@ -24,7 +24,7 @@ export class Freshness {
   /** Parts to be checked, because an error contradicted the cache. */
   readonly #suspect = new Set<ObservedPart>();
   readonly #suspectServers = new Set<string>();
-  /** Whether requests with unknown outcome may have changed virtual or real servers. */
+  /** Whether requests with an unknown outcome may have changed virtual or real servers. */
   #hasUnknownWrites = false;
   /** Whether the last refresh listed all virtual servers. */
   #hasListedServers = false;
@@ -50,7 +50,7 @@ export class Freshness {
     for (const part of this.#parts) this.#stale.add(part);
   }
 
-  /** Marks the parts that requests with unknown outcome may have changed. */
+  /** Marks the parts that requests with an unknown outcome may have changed. */
   noteUnknown({ unknown }: Pick<Outcomes, "unknown">): void {
     for (const { part } of unknown) if (part !== undefined) this.#stale.add(part);
     this.#hasUnknownWrites ||= unknown.some(({ part }) => part === "servers");

@@ -45,7 +45,7 @@ export interface SeenRequest {
   readonly path: string;
   readonly query: Readonly<Record<string, string>>;
   readonly headers: Readonly<Record<string, unknown>>;
-  /** Common name in the client certificate. Empty without a certificate. */
+  /** Common name in the client certificate. Empty if there is no certificate. */
   readonly clientName: string;
 }
 

@@ -9,7 +9,9 @@ import type { ApiObject } from "../objects.ts";
 import type { WalkSettings } from "./walk-step.ts";
 import { differencesIn, type WalkNode } from "./walker.ts";
 
-/** Longer than eight periods, the longest pause after an expensive verification. Then the walk has failed. */
+/**
+ * Longer than eight periods, the longest pause after an expensive verification. After this time, the walk has failed.
+ */
 const settleMs = 90_000;
 
 /** A walk's node in the lab's current network namespace: the built program on the real kernel. */

@@ -205,7 +205,7 @@ for (const read of ["find", "list-sets", "list-virtual-servers", "read-real-serv
 }
 
 for (const action of ["entry-add", "address-add", "virtual-server-create", "real-server-create"]) {
-  it(`the next sync completes what a request with unknown result left undone: ${action}`, async () => {
+  it(`the next sync completes what a request with an unknown result left undone: ${action}`, async () => {
     const isOne = (operation: Operation): boolean => operation.action === action;
     const heal = bench.kernel.operations.failWhere(isOne, errno.EPERM);
     bench.put(a, [there, more]);

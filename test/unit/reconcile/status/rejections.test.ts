@@ -138,7 +138,7 @@ describe("a rejected change", () => {
     assert.deepEqual([note({}), table.nextRetryMs], [[], undefined]);
   });
 
-  it("does not end while a request with unknown result may have contained it", () => {
+  it("does not end while a request with an unknown result may have contained it", () => {
     note({ refused: [[change, einval]] });
     nowMs = secondMs;
     const present = note({ isUnknown: true });
