@@ -146,7 +146,7 @@ function contextOf(
     ...process,
     ...{ config, values, options, runContext, format, form },
     arguments: line.arguments,
-    source: sourceOn(config.operatorSocketPath, firstSync, process.writeErr),
+    source: sourceOn(config.operatorSocket, firstSync, process.writeErr),
     print: (answer, view) => process.writeOut(rendered(answer, view, format, form)),
   };
 }

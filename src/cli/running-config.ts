@@ -22,7 +22,7 @@ export async function runningConfig(
   inputs: ConfigInputs & { readonly writeErr: (text: string) => void },
 ): Promise<LoadedConfig> {
   if (![...values.keys()].every((name) => neutralFlags.has(name))) return given;
-  const path = given.config.operatorSocketPath;
+  const path = given.config.operatorSocket;
   const reply = await askDaemon(path, "/v1/config");
   if (reply.kind === "absent") return given;
   if (reply.kind === "failed") {

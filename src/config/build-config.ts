@@ -4,7 +4,7 @@ import { checkSettings, type Report } from "./check-settings.ts";
 import type { Config, LocalTraffic, NodePortAddresses, ObjectsFrom } from "./config.ts";
 import type { ConfigProblem } from "./config-error.ts";
 import { gateValues } from "./feature-gates.ts";
-import type { Settings } from "./fields.ts";
+import { ownSettings, type Settings } from "./fields.ts";
 import { readCidrs } from "./kinds.ts";
 import { proxyModeOf } from "./proxy-mode.ts";
 
@@ -33,7 +33,7 @@ export function buildConfig(
   return { config: configOf(settings, { mode, ...context }, report), problems };
 }
 
-/** Builds a Config. The properties have the same order as in {@link Config}. */
+/** Builds a Config. The translated properties have the same order as in {@link Config}. */
 function configOf(
   settings: Settings,
   context: ConfigContext & Pick<Config, "mode">,
@@ -42,9 +42,9 @@ function configOf(
   const { mode } = context;
   // iptables mode has its own section; userspace mode uses the ipvs section.
   const section = mode === "iptables" ? "iptables" : "ipvs";
-  const isObserveOnly = settings["kubeIpvs.observeOnly"];
-  const lockName = lockNameOf(settings, report);
+  const { portRangeMarks: _text, serviceProxyName, ...own } = ownSettings(settings);
   return {
+    ...own,
     mode,
     objectsFrom: objectsFrom(settings, context),
     nodeName: nodeName(settings, context, report),
@@ -52,31 +52,29 @@ function configOf(
     ...servers(settings, context, report),
     ...secureMetrics(settings, report),
     // In observe-only mode, the program continues even if a port cannot be opened.
-    isBindFailureFatal: !isObserveOnly && settings.bindAddressHardFail,
+    isBindFailureFatal: !own.observeOnly && settings.bindAddressHardFail,
     isProfilingEnabled: settings.enableProfiling,
     localTraffic: localTraffic(settings, report),
     nodePortAddresses: nodePortAddresses(settings, report),
     scheduler: settings["ipvs.scheduler"] || "rr",
-    extraSchedulers: settings["kubeIpvs.extraSchedulers"],
     tuning: {
       ...schedulerFlags(settings, report),
-      isOnePacket: settings["kubeIpvs.onePacket"],
-      connectionLimit: { upper: settings["kubeIpvs.maxConnections"], lower: 0 },
-      weights: settings["kubeIpvs.weights"],
-      slowStartMs: settings["kubeIpvs.slowStart"],
+      isOnePacket: own.onePacket,
+      connectionLimit: { upper: own.maxConnections, lower: 0 },
+      weights: own.weights,
+      slowStartMs: own.slowStartMs,
     },
     limits: {
       service: {
-        frontends: settings["kubeIpvs.serviceFrontendLimit"] || Number.POSITIVE_INFINITY,
-        endpoints: settings["kubeIpvs.serviceEndpointLimit"] || Number.POSITIVE_INFINITY,
+        frontends: own.serviceFrontendLimit || Number.POSITIVE_INFINITY,
+        endpoints: own.serviceEndpointLimit || Number.POSITIVE_INFINITY,
       },
       namespace: {
-        frontends: settings["kubeIpvs.namespaceFrontendLimit"] || Number.POSITIVE_INFINITY,
-        endpoints: settings["kubeIpvs.namespaceEndpointLimit"] || Number.POSITIVE_INFINITY,
+        frontends: own.namespaceFrontendLimit || Number.POSITIVE_INFINITY,
+        endpoints: own.namespaceEndpointLimit || Number.POSITIVE_INFINITY,
       },
     },
     excludeCidrs: settings["ipvs.excludeCIDRs"],
-    foreignVirtualServers: settings["kubeIpvs.foreignVirtualServers"],
     isStrictArp: settings["ipvs.strictARP"],
     ipvsTimeouts: {
       tcpSeconds: wholeSeconds(settings["ipvs.tcpTimeout"]),
@@ -89,37 +87,14 @@ function configOf(
     servesLoopbackNodePorts: settings["iptables.localhostNodePorts"],
     syncPeriodMs: settings[`${section}.syncPeriod`],
     minSyncPeriodMs: settings[`${section}.minSyncPeriod`],
-    verificationPeriodMs: settings["kubeIpvs.verificationPeriod"],
-    udpTimeoutMs: settings["kubeIpvs.udpTimeout"],
-    userspaceConnections: {
-      total: settings["kubeIpvs.userspaceMaxConnections"],
-      perService: settings["kubeIpvs.userspaceMaxServiceConnections"],
-    },
     drain: {
-      tcpDeadlineSeconds: settings["kubeIpvs.tcpDrainDeadline"] / 1000,
-      udpDeadlineSeconds: settings["kubeIpvs.udpDrainDeadline"] / 1000,
+      tcpDeadlineSeconds: own.tcpDrainDeadlineMs / 1000,
+      udpDeadlineSeconds: own.udpDrainDeadlineMs / 1000,
     },
-    statePath: settings["kubeIpvs.stateFile"],
-    ruleCheckPeriodMs: settings["kubeIpvs.ruleCheckPeriod"],
     requestRate: {
       qps: settings["clientConnection.qps"],
       burst: settings["clientConnection.burst"],
     },
-    listGuardPercent: settings["kubeIpvs.relistGuardPercent"],
-    isObserveOnly,
-    manualWeights: settings["kubeIpvs.manualWeights"],
-    edges: {
-      isPingAnswered: settings["kubeIpvs.answerPing"],
-      isNodeMasqueraded: settings["kubeIpvs.masqueradeNodeToLocal"],
-      areSourceRangesStrict: settings["kubeIpvs.strictSourceRanges"],
-    },
-    areNodePortsOnLocalhost: settings["kubeIpvs.localhostNodePorts"],
-    estimator: estimator(settings, report),
-    ...trafficMetrics(settings),
-    reservedAddresses: settings["kubeIpvs.reservedAddresses"],
-    unboundAddresses: settings["kubeIpvs.unboundAddresses"],
-    nodeProcessPorts: settings["kubeIpvs.nodeProcessPorts"],
-    claimsPath: settings["kubeIpvs.claimsFile"],
     conntrack: {
       maxPerCore: settings["conntrack.maxPerCore"],
       min: settings["conntrack.min"],
@@ -132,18 +107,8 @@ function configOf(
     oomScoreAdj: settings.oomScoreAdj,
     logging: { format: settings["logging.format"], verbosity: settings["logging.verbosity"] },
     featureGates: gateValues(settings.featureGates),
-    isConfigReloaded: settings["kubeIpvs.configReload"],
-    isOtherProxyAllowed: settings["kubeIpvs.ignoreRunningKubeProxy"],
-    waitsForKubeProxy: settings["kubeIpvs.waitForKubeProxy"],
-    rules: settings["kubeIpvs.rules"],
-    virtualAddresses: settings["kubeIpvs.virtualAddresses"],
-    nodeAddressPeriodMs: settings["kubeIpvs.nodeAddressPeriod"],
-    isLeftoverRemoved: settings["kubeIpvs.removeLeftovers"],
-    isNotReadyTaintRemoved: settings["kubeIpvs.removeNotReadyTaint"],
-    stopDelayMs: settings["kubeIpvs.stopDelay"],
-    lockName,
-    operatorSocketPath: settings["kubeIpvs.operatorSocket"].replaceAll("{lockName}", lockName),
-    ...serviceProxyName(settings, report),
+    operatorSocket: own.operatorSocket.replaceAll("{lockName}", own.lockName),
+    ...(serviceProxyName === "" ? {} : { serviceProxyName }),
   };
 }
 
@@ -294,50 +259,6 @@ function schedulerFlags(
   const reason = "must be none, or a list of sh-port, sh-fallback, mh-port and mh-fallback";
   report("kubeIpvs.schedulerFlags", text, reason);
   return {};
-}
-
-function estimator(settings: Settings, report: Report): Config["estimator"] {
-  const run = settings["kubeIpvs.runEstimation"];
-  const cpuList = settings["kubeIpvs.estimatorCpus"];
-  const nice = settings["kubeIpvs.estimatorNice"];
-  if (cpuList !== "" && !/^\d{1,5}(?:-\d{1,5})?(?:,\d{1,5}(?:-\d{1,5})?)*$/.test(cpuList)) {
-    report("kubeIpvs.estimatorCpus", cpuList, "must be a list of processors such as 0-3,8");
-  }
-  if (nice !== "" && !/^(?:-?1?\d|-20)$/.test(nice)) {
-    report("kubeIpvs.estimatorNice", nice, "must be a whole number from -20 to 19");
-  }
-  return {
-    ...(run === "keep" ? {} : { isRunning: run === "on" }),
-    ...(cpuList === "" ? {} : { cpuList }),
-    ...(nice === "" ? {} : { nice: Number(nice) }),
-  };
-}
-
-function trafficMetrics(settings: Settings): Pick<Config, "trafficMetrics"> {
-  const kind = settings["kubeIpvs.trafficMetrics"];
-  if (kind === "none") return {};
-  const limit = settings["kubeIpvs.trafficMetricsLimit"];
-  return { trafficMetrics: { hasEndpoints: kind === "endpoint", limit } };
-}
-
-/** Validates the lock name, which becomes part of file paths. */
-function lockNameOf({ "kubeIpvs.lockName": name }: Settings, report: Report): string {
-  if (!/^[a-z0-9][\w.-]{0,62}$/i.test(name)) {
-    const reason =
-      "must be at most 63 letters, digits, dots, hyphens and underscores, the first a letter or a digit";
-    report("kubeIpvs.lockName", name, reason);
-  }
-  return name;
-}
-
-/** Validates the proxy name, which must be a valid label value or empty. */
-function serviceProxyName(settings: Settings, report: Report): Pick<Config, "serviceProxyName"> {
-  const name = settings["kubeIpvs.serviceProxyName"];
-  if (name === "") return {};
-  if (!/^[a-z0-9](?:[\w.-]{0,61}[a-z0-9])?$/i.test(name)) {
-    report("kubeIpvs.serviceProxyName", name, "must be a valid label value");
-  }
-  return { serviceProxyName: name };
 }
 
 /** Converts a duration to seconds, which is the unit that the kernel uses. As in kube-proxy, fractions are truncated. */

@@ -1,6 +1,7 @@
 import type { Cidr, IpAddress } from "../base/ip.ts";
 import type { SchedulerFlag } from "../base/scheduler.ts";
 import type { GateValues } from "./feature-gates.ts";
+import type { OwnSettings } from "./fields.ts";
 
 /** Where Services and EndpointSlices come from. */
 export type ObjectsFrom =
@@ -34,8 +35,11 @@ export interface ListenAddress {
 /** How Services are served. */
 export type ProxyMode = "ipvs" | "iptables" | "userspace";
 
-/** All settings of the program, from file, flags and defaults; validated and frozen. */
-export interface Config {
+/**
+ * All settings of the program, from file, flags and defaults; validated and frozen. The settings under `kubeIpvs` have
+ * their public names. The properties below are translated from settings.
+ */
+export interface Config extends Omit<OwnSettings, "portRangeMarks" | "serviceProxyName"> {
   readonly mode: ProxyMode;
   readonly objectsFrom: ObjectsFrom;
   /** Rate limit for requests to the API server. */
@@ -63,8 +67,6 @@ export interface Config {
   readonly nodePortAddresses: NodePortAddresses;
   /** Name of the IPVS scheduler, as in `ipvsadm -s`. The program checks at startup whether the kernel has it. */
   readonly scheduler: string;
-  /** Schedulers that annotations may name, in addition to those of Linux and {@link scheduler}. */
-  readonly extraSchedulers: readonly string[];
   /** Default tuning for Services whose annotations do not override it. */
   readonly tuning: {
     /** If undefined, kube-proxy's behavior applies. */
@@ -82,8 +84,6 @@ export interface Config {
   readonly limits: Limits;
   /** Virtual servers in these networks are never removed. */
   readonly excludeCidrs: readonly Cidr[];
-  /** Whether to keep virtual servers of third parties, or delete them as kube-proxy does. */
-  readonly foreignVirtualServers: "keep" | "delete";
   readonly isStrictArp: boolean;
   /** Timeouts of IPVS connections, as with `ipvsadm --set`; 0 keeps the kernel's value. */
   readonly ipvsTimeouts: {
@@ -102,60 +102,8 @@ export interface Config {
   readonly syncPeriodMs: number;
   /** Minimum interval between two syncs. */
   readonly minSyncPeriodMs: number;
-  /** Interval between two verifications of the kernel state. */
-  readonly verificationPeriodMs: number;
-  /** Userspace mode: a UDP client that has been idle for this long may be sent to a different endpoint. */
-  readonly udpTimeoutMs: number;
-  /** Userspace mode: maximum number of TCP connections and UDP clients, in total and per Service. */
-  readonly userspaceConnections: { readonly total: number; readonly perService: number };
   /** How long a removed endpoint keeps its connections. 0 means no limit for TCP and SCTP, and no drain for UDP. */
   readonly drain: { readonly tcpDeadlineSeconds: number; readonly udpDeadlineSeconds: number };
-  /** File that preserves drains, ownership and modes across restarts. Empty means no file. */
-  readonly statePath: string;
-  /**
-   * Interval between two checks of our iptables rules. If 0, full syncs check them; iptables mode uses syncPeriodMs.
-   */
-  readonly ruleCheckPeriodMs: number;
-  /** A list that would remove more than this percentage of known objects must be confirmed. 0 disables this. */
-  readonly listGuardPercent: number;
-  /** Whether to report pending changes instead of applying them to the kernel. */
-  readonly isObserveOnly: boolean;
-  /** Whether to keep weights that a third party set on our real servers. kube-proxy keeps them. */
-  readonly manualWeights: "keep" | "repair";
-  /** Settings for deliberate deviations from kube-proxy's behavior in corner cases. */
-  readonly edges: {
-    readonly isPingAnswered: boolean;
-    readonly isNodeMasqueraded: boolean;
-    readonly areSourceRangesStrict: boolean;
-  };
-  /** Whether TCP and UDP node ports are also served on the loopback addresses. */
-  readonly areNodePortsOnLocalhost: boolean;
-  /** IPVS estimator settings. If a property is undefined, the node's setting is kept. */
-  readonly estimator: {
-    readonly isRunning?: boolean;
-    /** CPUs, such as `0-3,8`. */
-    readonly cpuList?: string;
-    readonly nice?: number;
-  };
-  /** Traffic metrics on /metrics. Undefined means none. */
-  readonly trafficMetrics?: {
-    readonly hasEndpoints: boolean;
-    /** Maximum number of Service ports that have their own time series. Applies separately to endpoints. */
-    readonly limit: number;
-  };
-  /**
-   * What to do with external and load-balancer IPs that must not be bound to kube-ipvs0: `serve` creates their virtual
-   * servers without binding them; `refuse` does not serve them.
-   */
-  readonly reservedAddresses: "serve" | "refuse";
-  /** Networks whose virtual IPs are not bound to kube-ipvs0 because other software has them on its own link. */
-  readonly unboundAddresses: readonly Cidr[];
-  /**
-   * What to do with a new external or load-balancer IP that is a node address if a node process listens on its port.
-   */
-  readonly nodeProcessPorts: "refuse" | "serve";
-  /** File that preserves the age of claims across restarts and reboots. Empty means no file. */
-  readonly claimsPath: string;
   /** Sysctls under net/netfilter; 0 keeps the kernel's value. */
   readonly conntrack: {
     readonly maxPerCore: number;
@@ -171,28 +119,6 @@ export interface Config {
   readonly logging: { readonly format: LogFormat; readonly verbosity: number };
   /** Values of all gates in `feature-gates.ts`. */
   readonly featureGates: GateValues;
-  /** Whether to apply a changed configuration file instead of exiting. */
-  readonly isConfigReloaded: boolean;
-  /** Whether to start even if a kube-proxy is running on this node. */
-  readonly isOtherProxyAllowed: boolean;
-  /** Whether to wait while a kube-proxy is running on this node instead of failing. */
-  readonly waitsForKubeProxy: boolean;
-  /** How IPVS mode writes rules and sets. `auto`: with iptables if the node has iptables and ipset. */
-  readonly rules: "auto" | "iptables" | "nftables";
-  /** How IPv4 virtual IPs become local: as addresses on kube-ipvs0, or by local routes. */
-  readonly virtualAddresses: "addresses" | "routes";
-  /** Minimum interval between two lists of all Nodes, which read their addresses. If 0, Nodes are never listed. */
-  readonly nodeAddressPeriodMs: number;
-  /** Whether to remove leftovers of kube-proxy's iptables mode after the first sync. */
-  readonly isLeftoverRemoved: boolean;
-  /** Whether to remove the taint kube-ipvs/not-ready from this node after the first sync. */
-  readonly isNotReadyTaintRemoved: boolean;
-  /** How long the program keeps running after a request to stop, while /healthz fails. */
-  readonly stopDelayMs: number;
-  /** Only one instance with this name can run in a network namespace. */
-  readonly lockName: string;
-  /** Unix socket that answers operator commands. Empty means no socket. */
-  readonly operatorSocketPath: string;
   /**
    * Serve only Services whose service-proxy-name label has this value. If undefined, only Services without the label.
    */

@@ -32,8 +32,7 @@ export interface FieldValues {
 export type FieldKind = keyof FieldValues;
 
 /**
- * Describes one setting for parsing, defaults, validation and help. To add a setting, add a row and use it
- * in `build-config.ts`.
+ * Describes one setting for parsing, defaults, validation and help. README.md says how to add one.
  */
 export interface Field {
   /** Path in the configuration file: `ipvs.syncPeriod`; `--master` for a flag without a field in the file. */
@@ -56,6 +55,9 @@ export interface Field {
   readonly max?: number;
   /** The allowed texts of a setting with fixed choices. */
   readonly words?: readonly string[];
+  /** The regular expression that a text must match. `mustBe` describes it. */
+  readonly pattern?: string;
+  readonly mustBe?: string;
   /** Name of the flag without dashes. */
   readonly flag?: string;
   /** Another name of the flag. */

@@ -70,6 +70,23 @@ type ReadField =
 /** The value of each setting that has an effect, by its path. */
 export type Settings = { readonly [F in ReadField as F["path"]]: SettingOf<F> };
 
+type OwnField = (typeof ownFields)[number] | (typeof userspaceFields)[number];
+
+/** The settings under `kubeIpvs` by name, without their section. Durations are in milliseconds: `stopDelayMs`. */
+export type OwnSettings = { readonly [F in OwnField as OwnName<F>]: SettingOf<F> };
+
+type OwnName<F extends OwnField> = F["path"] extends `kubeIpvs.${infer Name}`
+  ? `${Name}${F["kind"] extends "duration" ? "Ms" : ""}`
+  : never;
+
+export function ownSettings(settings: Settings): OwnSettings {
+  const named = [...ownFields, ...userspaceFields].map(({ path, kind }) => {
+    const unit = kind === "duration" ? "Ms" : "";
+    return [`${path.replace("kubeIpvs.", "")}${unit}`, settings[path]] as const;
+  });
+  return Object.fromEntries(named) as unknown as OwnSettings;
+}
+
 /** The type of a setting's value: one of the row's `words`, if the row has any. */
 type SettingOf<F extends ReadField> = F extends { readonly words: readonly (infer Word)[] }
   ? Word

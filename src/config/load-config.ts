@@ -162,7 +162,7 @@ function clusterNotices({ settings, nameOf }: GatheredSettings): readonly Config
 
 /** Reports the ports used in observe-only mode, which differ from the configured ports. */
 function portNotice(config: Config): readonly ConfigNotice[] {
-  if (!config.isObserveOnly) return [];
+  if (!config.observeOnly) return [];
   const { metricsBindAddress: metrics, healthzBindAddress: healthz } = config;
   const text = ({ address, port }: ListenAddress): string => hostPort(address, port);
   const keys = {

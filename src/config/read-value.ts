@@ -22,7 +22,7 @@ function readKind(reader: Omit<Kind<unknown>, "write">, value: unknown): Reading
   return { reason: reader.stringReason ?? "must be a string" };
 }
 
-type Limits = Pick<Field, "isPositive" | "min" | "max" | "words">;
+type Limits = Pick<Field, "isPositive" | "min" | "max" | "words" | "pattern" | "mustBe">;
 
 /** Checks the row's limits. */
 function limited(limits: Limits, reading: Reading<unknown>): Reading<unknown> {
@@ -31,6 +31,9 @@ function limited(limits: Limits, reading: Reading<unknown>): Reading<unknown> {
   const { words, min, max } = limits;
   if (typeof value === "string" && words !== undefined && !words.includes(value)) {
     return { reason: `must be one of ${words.join(", ")}` };
+  }
+  if (typeof value === "string" && !new RegExp(limits.pattern ?? "").test(value)) {
+    return { reason: `must be ${limits.mustBe}` };
   }
   if (typeof value !== "number") return reading;
   if (limits.isPositive === true && value <= 0) return { reason: "must be greater than zero" };

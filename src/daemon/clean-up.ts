@@ -97,7 +97,7 @@ export async function planCleanUp(
     const message = `Cannot plan the clean-up: ${failure.subject}: ${errorText(failure.error)}`;
     throw new Error(message, { cause: failure.error });
   }
-  const files = [...recordPaths(config), config.operatorSocketPath].filter(existsSync);
+  const files = [...recordPaths(config), config.operatorSocket].filter(existsSync);
   const { plan, kept, nftTables, unused, kubeProxy } = planned;
   return {
     ...{ apiVersion, kind: "Plan", ...planObject(plan) },
@@ -197,8 +197,8 @@ function inBackend(
 }
 
 /** State files, which are kept between runs. */
-function recordPaths({ statePath, claimsPath }: Config): readonly string[] {
-  return [...statePaths(statePath), claimsPath].filter((path) => path !== "");
+function recordPaths({ stateFile, claimsFile }: Config): readonly string[] {
+  return [...statePaths(stateFile), claimsFile].filter((path) => path !== "");
 }
 
 /**
@@ -228,7 +228,7 @@ async function findIpvs(kernel: Kernel): Promise<boolean> {
  */
 async function removeFiles(
   paths: readonly string[],
-  { operatorSocketPath }: Config,
+  { operatorSocket }: Config,
 ): Promise<{ readonly removed: readonly string[]; readonly failures: readonly CleanUpFailure[] }> {
   const removed: string[] = [];
   const failures: CleanUpFailure[] = [];
@@ -239,8 +239,8 @@ async function removeFiles(
       failures.push({ subject: path, error });
     }
   }
-  if (await removeLeftoverSocket(operatorSocketPath).catch(() => false)) {
-    removed.push(operatorSocketPath);
+  if (await removeLeftoverSocket(operatorSocket).catch(() => false)) {
+    removed.push(operatorSocket);
   }
   return { removed, failures };
 }

@@ -84,7 +84,7 @@ export async function firstSync<T extends { stop(): Promise<void> }>(
   const planned = Promise.withResolvers<SyncReport>();
   const deadline = answerDeadline(config, clock);
   const { observer } = deadline;
-  const state = readState(config.statePath, log);
+  const state = readState(config.stateFile, log);
   const { source: found, close } = await openSource(config, { clock, log, observer });
   try {
     const { serviceProxyName } = config;
@@ -92,7 +92,7 @@ export async function firstSync<T extends { stop(): Promise<void> }>(
     const source =
       applied === undefined ? found : withAppliedFile(found, applied, { serviceProxyName, refuse });
     const context = {
-      ...{ config: { ...config, isObserveOnly: true }, source, clock, log, events: silentEvents },
+      ...{ config: { ...config, observeOnly: true }, source, clock, log, events: silentEvents },
       metrics: prometheusMetrics({ version }),
       health: new ProxyHealth(clock, config.syncPeriodMs),
       holderRecord: holderRecordIn(state),

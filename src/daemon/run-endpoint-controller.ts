@@ -17,7 +17,7 @@ export async function runEndpointController(config: Config, parts: ControllerPar
 }
 
 async function start(
-  { objectsFrom, listGuardPercent }: Config,
+  { objectsFrom, relistGuardPercent }: Config,
   { clock, log }: ControllerParts,
 ): Promise<Stop> {
   if (objectsFrom.kind !== "cluster") throw new ConfigError([withoutServer]);
@@ -32,7 +32,7 @@ async function start(
     { kubeconfig: kubeconfigPath, master: masterUrl, userAgent },
   );
   log.info("Starting endpoint controller", { version, server: connection.server });
-  const guard = { percent: listGuardPercent };
+  const guard = { percent: relistGuardPercent };
   const controller = new EndpointController({
     ...{ connection, clock, log, guard },
     random: Math.random,

@@ -92,7 +92,7 @@ export async function runDaemon(config: Config, parts: RunContext): Promise<void
  */
 export async function prepareNode(config: Config, parts: RunContext): Promise<void> {
   const { log } = parts;
-  if (config.isObserveOnly) return log.warn("Skipping node preparation in observe-only mode");
+  if (config.observeOnly) return log.warn("Skipping node preparation in observe-only mode");
   checkCapabilities();
   const kernel = await openNodeKernel(config, parts);
   try {
@@ -167,7 +167,7 @@ async function* beginParts(
     const apply: ConfigReloadDependencies["apply"] = async (next, values) => {
       const daemon = await started.promise;
       await daemon.reconfigure(next);
-      if (!next.isObserveOnly) await limitConntrack(kernel, next, log);
+      if (!next.observeOnly) await limitConntrack(kernel, next, log);
       await writeOomScore(next.oomScoreAdj, parts);
       parts.setVerbosity(next.logging.verbosity);
       health.setTimeoutMs(2 * next.syncPeriodMs);
@@ -175,17 +175,17 @@ async function* beginParts(
     };
     yield followConfigFile(parts.configFile, { ...parts, apply });
   }
-  if (!config.isObserveOnly) {
+  if (!config.observeOnly) {
     if (config.mode === "ipvs") await requireIpvs(kernel, log);
     await prepareConntrack(kernel, config, log);
   }
 
   let view: ModeView | undefined;
   const { sysctl } = kernel;
-  if (config.trafficMetrics !== undefined) {
+  if (config.trafficMetrics !== "none") {
     const traffic = new TrafficMetrics(
       { clock, log, sysctl, view: () => (view?.mode === "ipvs" ? view : undefined) },
-      config.trafficMetrics,
+      config,
     );
     metrics.addTextSource(() => traffic.exposition());
   }
@@ -199,7 +199,7 @@ async function* beginParts(
     ownershipRecord: ownershipRecordIn(state),
     holderRecord: common.holderRecord,
     claimMemory,
-    ...(config.isObserveOnly ? {} : { modeRecord: common.modeRecord }),
+    ...(config.observeOnly ? {} : { modeRecord: common.modeRecord }),
     processorMs: () => {
       const { user, system } = process.cpuUsage();
       return (user + system) / 1_000;
@@ -246,7 +246,7 @@ async function* beginCommonParts(
   const lock = await acquireInstanceLock(config.lockName, { log });
   yield () => lock.release();
   // Observe-only mode does not conflict with kube-proxy. It serves as a dry run before kube-proxy is replaced.
-  if (!config.isOtherProxyAllowed && !config.isObserveOnly) await refuseOtherProxy(config, parts);
+  if (!config.ignoreRunningKubeProxy && !config.observeOnly) await refuseOtherProxy(config, parts);
   await writeOomScore(config.oomScoreAdj, parts);
   const metrics = prometheusMetrics({
     version,
@@ -265,8 +265,8 @@ async function* beginCommonParts(
   health.setNodeEligible(config.objectsFrom.kind === "manifests");
   parts.signal.addEventListener("abort", () => health.stopping(), { once: true });
   const bootClock = systemBootClock();
-  const { isObserveOnly: isReadOnly } = config;
-  const state = openState(config.statePath, { log, bootClock, isReadOnly });
+  const { observeOnly: isReadOnly } = config;
+  const state = openState(config.stateFile, { log, bootClock, isReadOnly });
   yield () => state.idle();
   const { claimMemory, idle } = openClaimMemory(config, { clock, log });
   yield idle;
@@ -286,7 +286,7 @@ async function* beginAnswers(
   const { clock, health, apiContact, notReadyTaint, source, object, view } = parts;
   const startedAtMs = clock.monotonicMs();
   yield await startServers({ ...parts, shown: { flags: parts.shown.flags, object } }, config);
-  yield await openOperatorSocket(config.operatorSocketPath, {
+  yield await openOperatorSocket(config.operatorSocket, {
     ...parts,
     configuration: object,
     status: () => ({
@@ -335,7 +335,7 @@ async function limitConntrack(kernel: Kernel, config: Config, log: Logger): Prom
 
 async function refuseOtherProxy(config: Config, parts: DaemonRunParts): Promise<void> {
   const find = (): ReturnType<typeof findOtherProxy> => findOtherProxyAt(config.metricsBindAddress);
-  if (config.waitsForKubeProxy) return await otherProxyGone(parts, parts.signal, find);
+  if (config.waitForKubeProxy) return await otherProxyGone(parts, parts.signal, find);
   const proxy = await find();
   if (proxy !== undefined) throw new OtherProxyError(proxy);
 }

@@ -57,7 +57,7 @@ export interface Daemon {
 /** Prepares the kernel, then starts the loop and the source. Rejects if startup cannot continue. */
 export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
   const { config, source, metrics, events = silentEvents, modeRecord } = parts;
-  const kernel = config.isObserveOnly ? observeOnly(parts.kernel) : parts.kernel;
+  const kernel = config.observeOnly ? observeOnly(parts.kernel) : parts.kernel;
   const live = { current: config };
   const healthChecks = new ServiceHealthServers({
     ...parts,

@@ -33,7 +33,7 @@ export function openNode(
   environment: Environment,
 ): Node & { readonly close: () => void } {
   const { mode, scheduler, isStrictArp, lockName, nodeName } = config;
-  const { healthzBindAddress, metricsBindAddress, operatorSocketPath } = config;
+  const { healthzBindAddress, metricsBindAddress, operatorSocket } = config;
   const ports = [healthzBindAddress?.port, metricsBindAddress.port].filter(
     (port) => port !== undefined,
   );
@@ -42,7 +42,7 @@ export function openNode(
   const rulesWriter = once(() => readRulesWriter(config, readers, backends));
   const rights = [
     ...neededRights,
-    ...(config.isNotReadyTaintRemoved ? rightsTo("", "nodes", ["patch"]) : []),
+    ...(config.removeNotReadyTaint ? rightsTo("", "nodes", ["patch"]) : []),
     ...(config.secureMetrics === undefined ? [] : reviewRights),
   ];
   const skipped = skipReason(config, environment);
@@ -77,8 +77,8 @@ export function openNode(
     proxies: () => readProxies(readers, { lockName, ports }),
     files: readFiles,
     mounts: () => readMounts(readers.modules.releaseFolder),
-    daemon: once(() => readDaemon(operatorSocketPath)),
-    packets: () => readPackets(operatorSocketPath, readers),
+    daemon: once(() => readDaemon(operatorSocket)),
+    packets: () => readPackets(operatorSocket, readers),
     cluster:
       skipped === undefined ? readCluster({ connect, clock, nodeName, rights }) : { skipped },
     close() {

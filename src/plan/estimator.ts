@@ -1,13 +1,11 @@
 /** Settings for the kernel's estimator, which sums the IPVS counters. Pure. */
 import type { SysctlSetting } from "./sysctls.ts";
 
+/** Settings under `kubeIpvs`. `keep` and empty texts keep the node's values. */
 export interface EstimatorOptions {
-  /** If undefined, the node's value is kept. */
-  readonly isRunning?: boolean;
-  /** CPUs on which the estimator threads may run, such as `0-3,8`. If undefined, the node's value is kept. */
-  readonly cpuList?: string;
-  /** Nice value of the estimator threads, -20 to 19. If undefined, the node's value is kept. */
-  readonly nice?: number;
+  readonly runEstimation: "keep" | "on" | "off";
+  readonly estimatorCpus: string;
+  readonly estimatorNice: string;
 }
 
 export const estimatorPaths = {
@@ -17,16 +15,11 @@ export const estimatorPaths = {
 } as const;
 
 /** Sets the CPUs and nice value before the estimator starts, so that its threads start with them. */
-export function planEstimator({
-  isRunning,
-  cpuList,
-  nice,
-}: EstimatorOptions): readonly SysctlSetting[] {
+export function planEstimator(options: EstimatorOptions): readonly SysctlSetting[] {
+  const { runEstimation, estimatorCpus, estimatorNice } = options;
   return [
-    ...(cpuList === undefined ? [] : [{ path: estimatorPaths.cpuList, value: cpuList }]),
-    ...(nice === undefined ? [] : [{ path: estimatorPaths.nice, value: String(nice) }]),
-    ...(isRunning === undefined
-      ? []
-      : [{ path: estimatorPaths.isRunning, value: isRunning ? "1" : "0" }]),
-  ];
+    { path: estimatorPaths.cpuList, value: estimatorCpus },
+    { path: estimatorPaths.nice, value: estimatorNice },
+    { path: estimatorPaths.isRunning, value: { keep: "", on: "1", off: "0" }[runEstimation] },
+  ].filter(({ value }) => value !== "");
 }

@@ -24,14 +24,14 @@ export type ReservedReason =
 /** Opt-in settings that deviate from kube-proxy's IPVS mode. */
 export interface EdgeOptions {
   /** Whether addresses on kube-ipvs0 answer ICMP echo requests. */
-  readonly isPingAnswered: boolean;
+  readonly answerPing: boolean;
   /**
    * Whether the node's own connections to addresses with external policy Local are masqueraded, so that replies from
    * endpoints on other nodes return to this node.
    */
-  readonly isNodeMasqueraded: boolean;
+  readonly masqueradeNodeToLocal: boolean;
   /** Whether source ranges also apply to node ports, and to the node itself from any of its addresses. */
-  readonly areSourceRangesStrict: boolean;
+  readonly strictSourceRanges: boolean;
 }
 
 /** Planning input for one IP family. */

@@ -106,7 +106,7 @@ function masquerading(range: ServedRange, input: RulesInput): readonly Rule[] {
     hide(source(hostNetwork(endpoint)), destination(hostNetwork(endpoint)), isMarked),
   );
   if (masquerade === "local") {
-    return edges?.isNodeMasqueraded === true
+    return edges?.masqueradeNodeToLocal === true
       ? [...toItself, hide(isMarked, sourceIsLocal)]
       : toItself;
   }

@@ -159,7 +159,7 @@ function acceptExternal(input: RulesInput, role: SetRole): readonly Rule[] {
  * return here.
  */
 function masqueradeNode(input: RulesInput, role: SetRole): readonly Rule[] {
-  if (input.edges?.isNodeMasqueraded !== true) return [];
+  if (input.edges?.masqueradeNodeToLocal !== true) return [];
   return [rule(toMarkMasq, ...described(input, role), sourceIsLocal)];
 }
 
@@ -230,7 +230,7 @@ function sourceRangeRules(input: RulesInput): readonly Rule[] {
 function ipvsFilterRules(input: RulesInput): readonly Rule[] {
   const known = (role: SetRole): Rule => rule(stop, matchSet(input, role));
   const isBound = matchSet(input, "ipvsIps", "dst");
-  const isPingAnswered = input.edges?.isPingAnswered === true;
+  const answerPing = input.edges?.answerPing === true;
   return [
     known("loadBalancer"),
     known("clusterIp"),
@@ -238,7 +238,7 @@ function ipvsFilterRules(input: RulesInput): readonly Rule[] {
     known("externalIpLocal"),
     rule(stop, matchSet(input, "healthCheckNodePort", "dst")),
     ...returnMarked(input),
-    ...(isPingAnswered ? [rule(stop, { kind: "echo-request" }, isBound)] : []),
+    ...(answerPing ? [rule(stop, { kind: "echo-request" }, isBound)] : []),
     rule(reject, { kind: "conntrack-state", states: ["NEW"] }, isBound),
   ];
 }
@@ -250,7 +250,7 @@ function ipvsFilterRules(input: RulesInput): readonly Rule[] {
  * the node.
  */
 function outFilterRules({ deniedToNode, edges }: RulesInput): readonly Rule[] {
-  const areStrict = edges?.areSourceRangesStrict === true;
+  const areStrict = edges?.strictSourceRanges === true;
   return deniedToNode.map(({ address, protocol, port }) =>
     rule(drop, areStrict ? sourceIsLocal : source(hostNetwork(address)), {
       kind: "ipvs",

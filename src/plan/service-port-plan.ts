@@ -248,9 +248,7 @@ function deniedToNode(
 ): readonly AddressServerId[] {
   if (port.sourceRanges.length === 0) return none;
   const kinds: readonly FrontendKind[] =
-    options.edges?.areSourceRangesStrict === true
-      ? ["load-balancer", "node-port"]
-      : ["load-balancer"];
+    options.edges?.strictSourceRanges === true ? ["load-balancer", "node-port"] : ["load-balancer"];
   const restricted = frontends.filter((frontend) => kinds.includes(frontend.kind));
   if (restricted.length === 0 || admitsNode(port, options)) return none;
   return restricted.map((frontend) => ({

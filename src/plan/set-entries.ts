@@ -92,7 +92,7 @@ function putFrontend(subject: Subject, frontend: Frontend, put: Put): void {
       break;
     case "node-port":
       putNodePort(protocol, frontend, entry, put);
-      if (subject.options.edges?.areSourceRangesStrict === true) putRanges(subject, frontend, put);
+      if (subject.options.edges?.strictSourceRanges === true) putRanges(subject, frontend, put);
       break;
   }
 }

@@ -106,7 +106,7 @@ function listenerOf(
       frontends,
       reserved: unservedAddresses(port, ofFamily),
       addresses: [...new Set(virtual.map(({ address }) => address))],
-      isNodePortRestricted: ofFamily.edges?.areSourceRangesStrict === true,
+      isNodePortRestricted: ofFamily.edges?.strictSourceRanges === true,
       port: port.port,
       nodePort: port.nodePort,
       affinitySeconds: port.affinitySeconds,

@@ -63,7 +63,7 @@ export async function readPlan(view: DaemonView): Promise<PlanFacts> {
 
 /** Loopback addresses belong to no virtual server, so they are queried separately. */
 function loopbackDestinations({ config, families, plan }: DaemonView): readonly Destination[] {
-  if (!config.areNodePortsOnLocalhost) return [];
+  if (!config.localhostNodePorts) return [];
   const ports = [...plan.tracker.serviceNames()].flatMap(
     (name) => plan.tracker.service(name)?.ports ?? [],
   );

@@ -19,7 +19,7 @@ export interface ClusterSourceOptions {
   /** If undefined, only Services without a proxy name are selected. */
   readonly serviceProxyName?: string | undefined;
   /** If absent or 0, every complete list is applied immediately. */
-  readonly listGuardPercent?: number;
+  readonly relistGuardPercent?: number;
 }
 
 /** Reads objects from an API server. Survives all server outages, and continues until `stop` is called. */
@@ -46,8 +46,8 @@ export class ClusterSource implements ObjectSource {
   }
 
   async start(listener: SourceListener, servedBefore?: ServedAddresses): Promise<void> {
-    const { nodeName, serviceProxyName, listGuardPercent = 0 } = this.#options;
-    const dependencies = { ...this.#dependencies, guard: { percent: listGuardPercent } };
+    const { nodeName, serviceProxyName, relistGuardPercent = 0 } = this.#options;
+    const dependencies = { ...this.#dependencies, guard: { percent: relistGuardPercent } };
     const { nodes, services, endpointslices } = watchedResources(nodeName, serviceProxyName);
     const reflectors = [nodes, services, endpointslices].map((resource) => {
       const target = listenerTarget<ResourceKind>(resource, listener, servedBefore);

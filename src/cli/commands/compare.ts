@@ -30,7 +30,7 @@ export const compareCommand: Command = {
     ): Promise<Answers[Kind]> => {
       const asked = await source.askDaemon(question);
       if (asked.kind === "answer") return asked.answer;
-      throw new Error(failureText(config.operatorSocketPath, asked.reason));
+      throw new Error(failureText(config.operatorSocket, asked.reason));
     };
     const all = words.length === 0 ? new Map([...options, ["all-namespaces", "true"]]) : options;
     const query = queryOf({ options: all, format: "json", arguments: words });

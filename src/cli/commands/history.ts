@@ -24,7 +24,7 @@ export const historyCommand: Command = {
     const ask = async () => {
       const asked = await context.source.askDaemon({ kind: "History", target: "/v1/history" });
       if (asked.kind === "answer") return asked.answer;
-      throw new Error(failureText(context.config.operatorSocketPath, asked.reason));
+      throw new Error(failureText(context.config.operatorSocket, asked.reason));
     };
     return printAndWatch(context, ask, (answer) => context.print(answer, historyView));
   },

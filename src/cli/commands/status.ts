@@ -65,7 +65,7 @@ async function readStatus({
   const asked = await source.askDaemon({ kind: "Status", target: "/v1/status" });
   if (asked.kind === "answer") return asked.answer;
   if (asked.isDenied === true) {
-    throw new Error(failureText(config.operatorSocketPath, asked.reason));
+    throw new Error(failureText(config.operatorSocket, asked.reason));
   }
   return await statusWithoutDaemon(asked.kind === "failed", asked.reason, config);
 }
@@ -74,7 +74,7 @@ async function readStatus({
 async function statusWithoutDaemon(
   hasFailed: boolean,
   reason: string,
-  { operatorSocketPath: path, lockName }: CommandContext["config"],
+  { operatorSocket: path, lockName }: CommandContext["config"],
 ): Promise<StatusWithoutDaemon> {
   const { findLockHolder } = await import("../../daemon/process/instance-lock.ts");
   const holder = await findLockHolder(lockName);

@@ -115,7 +115,7 @@ async function readNames({ source, config, environment }: CommandContext): Promi
   const advice = isAbsent
     ? "; if no daemon runs, --config, --kubeconfig or --manifests must name the source of Services"
     : "";
-  const path = config.operatorSocketPath;
+  const path = config.operatorSocket;
   return { kind: "unnamed", reason: `kube-ipvs on ${path}: ${asked.reason}${advice}` };
 }
 

@@ -263,6 +263,8 @@ export const ownFields = [
     kind: "text",
     default: "",
     isLive: true,
+    pattern: "^(\\d{1,5}(-\\d{1,5})?(,\\d{1,5}(-\\d{1,5})?)*)?$",
+    mustBe: "a list of processors such as 0-3,8",
     help: "CPUs that estimate IPVS traffic, such as 0-3,8 (net.ipv4.vs.est_cpulist, Linux 6.2 or later); empty: keep the node's setting",
   },
   {
@@ -270,6 +272,8 @@ export const ownFields = [
     kind: "text",
     default: "",
     isLive: true,
+    pattern: "^(-?1?\\d|-20)?$",
+    mustBe: "a whole number from -20 to 19",
     help: "nice value of the threads that estimate IPVS traffic, -20 to 19 (net.ipv4.vs.est_nice, Linux 6.2 or later); empty: keep the node's setting",
   },
   {
@@ -312,6 +316,8 @@ export const ownFields = [
     path: "kubeIpvs.serviceProxyName",
     kind: "text",
     default: "",
+    pattern: "^([A-Za-z0-9]([\\w.-]{0,61}[A-Za-z0-9])?)?$",
+    mustBe: "a valid label value",
     help: "serve only Services whose label service.kubernetes.io/service-proxy-name has this value, so that kube-ipvs can run alongside kube-proxy in nftables mode. If empty, serve only Services without the label",
   },
   {
@@ -336,6 +342,9 @@ export const ownFields = [
     path: "kubeIpvs.lockName",
     kind: "text",
     default: "kube-ipvs",
+    pattern: "^[A-Za-z0-9][\\w.-]{0,62}$",
+    mustBe:
+      "at most 63 letters, digits, dots, hyphens and underscores, the first a letter or a digit",
     help: "name of the instance lock; only one instance per name can run in a network namespace",
   },
   {

@@ -98,7 +98,7 @@ async function hasTraces({ link }: Pick<Kernel, "link">): Promise<boolean> {
 export async function ownedBy(kernel: Kernel, config: Config): Promise<Omit<IpvsGoal, "hasIpvs">> {
   return {
     nodeAddresses: await readNodeAddresses(kernel),
-    recorded: ownershipRecordIn(readState(config.statePath)).recorded,
+    recorded: ownershipRecordIn(readState(config.stateFile)).recorded,
     ownership: {
       foreignVirtualServers: config.foreignVirtualServers,
       excludeCidrs: config.excludeCidrs,

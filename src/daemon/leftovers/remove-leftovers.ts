@@ -25,10 +25,10 @@ const longestSearchMs = 10_000;
 
 /** Whether a kube-proxy in a different mode may be using these rules at the same time. */
 export function mayBeInUse({
-  isOtherProxyAllowed,
+  ignoreRunningKubeProxy,
   serviceProxyName,
-}: Pick<Config, "isOtherProxyAllowed" | "serviceProxyName">): boolean {
-  return isOtherProxyAllowed || serviceProxyName !== undefined;
+}: Pick<Config, "ignoreRunningKubeProxy" | "serviceProxyName">): boolean {
+  return ignoreRunningKubeProxy || serviceProxyName !== undefined;
 }
 
 /**
@@ -61,7 +61,7 @@ export function reportLeftoverChains(
   config: Config,
   { log, ran }: { readonly log: Logger; readonly ran: ReadonlySet<Mode> },
 ): void {
-  if (config.isLeftoverRemoved || ran.has("iptables") || mayBeInUse(config)) return;
+  if (config.removeLeftovers || ran.has("iptables") || mayBeInUse(config)) return;
   const backends = all.filter(({ choice }) => choice.leftovers !== undefined);
   const found = backends.flatMap(({ choice }) => [...(choice.leftovers ?? [])]);
   const chains = found.flatMap(([, names]) => names);
@@ -87,7 +87,7 @@ export async function removePortals(
   config: Config,
   { backends, clock, log }: LeftoverLog & { readonly backends: readonly Iptables[] },
 ): Promise<void> {
-  if (config.isObserveOnly || mayBeInUse(config)) return;
+  if (config.observeOnly || mayBeInUse(config)) return;
   const portals = { modes: ["userspace"] as const, current: undefined };
   const results: boolean[] = [];
   for (const iptables of backends.filter(({ choice }) => choice.hasPortals === true)) {
@@ -121,7 +121,7 @@ export function leftoverRemoval(
   { clock, log, ran }: LeftoverContext,
 ): (stop: AbortSignal) => Promise<boolean> {
   const { mode } = config;
-  const isIptablesLeft = mode === "userspace" || config.isLeftoverRemoved || ran.has("iptables");
+  const isIptablesLeft = mode === "userspace" || config.removeLeftovers || ran.has("iptables");
   const ofIptables: readonly Mode[] = isIptablesLeft ? ["iptables"] : [];
   let ranIpvs = ran.has("ipvs");
   const removeIn = async (kernel: Kernel, stop: AbortSignal): Promise<boolean> => {
@@ -154,7 +154,7 @@ export function leftoverRemoval(
     return isGone && results.every(Boolean);
   };
   return async (stop) => {
-    if (config.isObserveOnly || mayBeInUse(config)) return true;
+    if (config.observeOnly || mayBeInUse(config)) return true;
     return withKernel((kernel) => removeIn(kernel, stop));
   };
 }

@@ -23,7 +23,7 @@ export async function beginIpvs(parts: ModeContext): Promise<RunningMode> {
   await removePortals(kernel, config, { ...parts, backends });
   const reporter = new SyncReporter({ ...parts, nodeName: config.nodeName });
   const udpIdleMs = (): number => (live.current.ipvsTimeouts.udpSeconds || ipvsUdpSeconds) * 1_000;
-  const localhost = config.areNodePortsOnLocalhost
+  const localhost = config.localhostNodePorts
     ? { localhostNodePorts: new LocalhostNodePorts({ ...parts, udpIdleMs }) }
     : {};
   const loop = new SyncLoop(
@@ -71,10 +71,10 @@ export async function beginIpvs(parts: ModeContext): Promise<RunningMode> {
 /** Removes virtual IPs that an earlier run bound with the other value of `kubeIpvs.virtualAddresses`. */
 async function convertVirtualAddresses(
   { link }: ModeContext["kernel"],
-  { virtualAddresses, isObserveOnly }: ModeContext["config"],
+  { virtualAddresses, observeOnly }: ModeContext["config"],
   log: ModeContext["log"],
 ): Promise<void> {
-  if (isObserveOnly) return;
+  if (observeOnly) return;
   const count = await link.removeOtherForm();
   if (count > 0) log.info("Converted virtual addresses", { to: virtualAddresses, count });
 }

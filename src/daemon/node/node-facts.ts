@@ -46,6 +46,7 @@ export function planOptionsOf(facts: NodeFacts): PlanOptions {
 function familyOptions(family: IpFamily, facts: NodeFacts): FamilyOptions {
   const { ofNode, reserved, podNetworks, apiServers, isIpv6Disabled } = facts.network;
   const detector = localDetector(family, facts);
+  const { answerPing, masqueradeNodeToLocal, strictSourceRanges } = facts.config;
   const unbound = facts.config.unboundAddresses;
   return {
     nodeIp: nodeIpOf(family, facts.config, facts.node),
@@ -58,7 +59,7 @@ function familyOptions(family: IpFamily, facts: NodeFacts): FamilyOptions {
     isReservedRefused: facts.config.reservedAddresses === "refuse",
     ...(unbound.length === 0 ? {} : { unboundNetworks: new Networks(unbound) }),
     ...(detector === undefined ? {} : { localDetector: detector }),
-    edges: facts.config.edges,
+    edges: { answerPing, masqueradeNodeToLocal, strictSourceRanges },
   };
 }
 

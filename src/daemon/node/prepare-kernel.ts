@@ -50,7 +50,7 @@ export async function configureKernel(
   for (const family of families) await kernel.ipvs.checkScheduler(config.scheduler, family);
   // If a sysctl cannot be written, startup fails.
   for (const setting of sysctlsOf(config)) setSysctl(kernel, setting, log);
-  setEstimator(kernel, config.estimator, log);
+  setEstimator(kernel, config, log);
   await setTimeouts(kernel, config, log);
 }
 

@@ -21,7 +21,7 @@ export async function prepareTables(
   log: Logger,
 ): Promise<PreparedTables> {
   const families = await supportedFamilies(kernel, log);
-  const hasCounters = config.isObserveOnly
+  const hasCounters = config.observeOnly
     ? await hasAllCounters(kernel)
     : await makeCounters(kernel, families, log);
   return { families, hasCounters };

@@ -3,7 +3,7 @@ import type { IpAddress } from "../../base/ip.ts";
 import type { Config } from "../../config/config.ts";
 import type { CachedVirtualServer } from "../../reconcile/observed/cached-state.ts";
 
-type GuardOptions = Pick<Config, "objectsFrom" | "listGuardPercent">;
+type GuardOptions = Pick<Config, "objectsFrom" | "relistGuardPercent">;
 
 /** Ends the program. If the served addresses cannot be read, the list guard cannot compare any list with them. */
 type Fail = (error: Error) => void;
@@ -38,9 +38,9 @@ export function servedBefore(
 export function guardedBy(
   { services, endpointslices }: ServedAddresses,
   fail: Fail,
-  { objectsFrom, listGuardPercent }: GuardOptions,
+  { objectsFrom, relistGuardPercent }: GuardOptions,
 ): ServedAddresses | undefined {
-  if (objectsFrom.kind !== "cluster" || listGuardPercent === 0) return undefined;
+  if (objectsFrom.kind !== "cluster" || relistGuardPercent === 0) return undefined;
   const failing = async <T>(reading: Promise<T>): Promise<T> => {
     try {
       return await reading;

@@ -39,11 +39,11 @@ export async function answerWithoutDaemon(
  */
 function foundDrains(
   { plan }: Observation["report"],
-  { statePath }: Config,
+  { stateFile }: Config,
   { clock, log }: Pick<RunContext, "clock" | "log">,
 ): readonly Drain[] {
   const clocks = { clock, bootClock: systemBootClock() };
-  const recorded = drainStartTimesIn(readState(statePath, log), clocks);
+  const recorded = drainStartTimesIn(readState(stateFile, log), clocks);
   const nowMs = clock.monotonicMs();
   return plan.drainStarts
     .filter(({ reason }) => reason === "found-draining")

@@ -90,7 +90,7 @@ export function destinationsOf(
  * is no index by node port.
  */
 function forwardOf({ config, plan }: DaemonView, from: Destination): PlannedState["forwards"] {
-  if (!config.areNodePortsOnLocalhost || !isLoopback(from.address)) return [];
+  if (!config.localhostNodePorts || !isLoopback(from.address)) return [];
   const family = familyOf(from.address);
   for (const service of plan.tracker.serviceNames()) {
     const nodePorts = plan.desired

@@ -51,7 +51,7 @@ export function* statusOf(sources: StatusSources): Generator<void, Status> {
     problems,
     node: { name: config.nodeName, isEligible: health.report().isNodeEligible },
     mode: config.mode,
-    observeOnly: config.isObserveOnly,
+    observeOnly: config.observeOnly,
     ipFamilies: view?.families ?? [],
     scheduler: config.scheduler,
     source: sourceOf(config, apiContact, secondsSince),

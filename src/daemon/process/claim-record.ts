@@ -23,10 +23,10 @@ const everyBoot: BootClock = { bootId: "every boot", uptimeMs: () => 0 };
 
 /** The claims known on this node, which are recorded in the configured file. */
 export function openClaimMemory(
-  { claimsPath, nodeProcessPorts }: Pick<Config, "claimsPath" | "nodeProcessPorts">,
+  { claimsFile, nodeProcessPorts }: Pick<Config, "claimsFile" | "nodeProcessPorts">,
   { clock, log }: { readonly clock: Clock; readonly log: Logger },
 ): { readonly claimMemory: ClaimMemory; readonly idle: () => Promise<void> } {
-  const file = openClaimFile(claimsPath, log);
+  const file = openClaimFile(claimsFile, log);
   const ages = new ClaimAges(claimsIn(file), () => clock.nowMs() / 1_000);
   const listSockets = nodeProcessPorts === "serve" ? () => none : listListeningSockets;
   const admission = new PortAdmission(ages, listSockets);

@@ -42,7 +42,7 @@ export function followConfigFile(
     stop();
     dependencies.fail(new Error(`Configuration file ${path} was written, exiting to restart`));
   };
-  const onText = initial.config.isConfigReloaded
+  const onText = initial.config.configReload
     ? () => background(reload.run(), dependencies.log, "configuration reload")
     : exit;
   const stop = watchText(path, { ...dependencies, onText });

@@ -40,18 +40,18 @@ export async function openSource(
   config: Config,
   dependencies: SourceDependencies,
 ): Promise<OpenSource> {
-  const { objectsFrom, nodeName, serviceProxyName, listGuardPercent, requestRate } = config;
+  const { objectsFrom, nodeName, serviceProxyName, relistGuardPercent, requestRate } = config;
   const selection = { nodeName, serviceProxyName };
   if (objectsFrom.kind === "cluster") {
     const given = { ...dependencies, rate: requestRate };
     const { notReadyTaint, ...opened } = await openCluster(
       objectsFrom,
-      { ...selection, listGuardPercent },
+      { ...selection, relistGuardPercent },
       given,
     );
     // Observe-only mode writes nothing, and its Events must not be confused with those of the running proxy.
-    if (config.isObserveOnly) return { ...opened, events: silentEvents };
-    return config.isNotReadyTaintRemoved ? { ...opened, notReadyTaint } : opened;
+    if (config.observeOnly) return { ...opened, events: silentEvents };
+    return config.removeNotReadyTaint ? { ...opened, notReadyTaint } : opened;
   }
   const { ManifestSource } = await import("../../api/manifest/manifest-source.ts");
   const source = new ManifestSource(dependencies, { folder: objectsFrom.folder, ...selection });

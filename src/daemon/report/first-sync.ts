@@ -56,7 +56,7 @@ export class FirstSync {
 
   /** Call this after each sync without failures. `figures` returns additional values to log with the first one. */
   succeeded(
-    { serviceCount, isObserveOnly, elapsedMs, report }: LoopSummary,
+    { serviceCount, observeOnly, elapsedMs, report }: LoopSummary,
     figures: () => LogKeys,
   ): void {
     if (this.#isOver) return;
@@ -66,7 +66,7 @@ export class FirstSync {
     log.info("First sync completed", {
       services: serviceCount,
       ...figures(),
-      ...(isObserveOnly
+      ...(observeOnly
         ? { pendingChanges: report.plan.changes.length }
         : { changes: changeCount(report) }),
       elapsed: `${elapsedMs.toFixed(1)}ms`,

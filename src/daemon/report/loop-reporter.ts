@@ -35,7 +35,7 @@ export interface LoopSummary extends Claimed {
   /** Whether the whole kernel state was compared. */
   readonly isFull: boolean;
   /** Whether the changes were only planned, not made. */
-  readonly isObserveOnly: boolean;
+  readonly observeOnly: boolean;
   readonly serviceCount: number;
   /** Number of replanned Services. */
   readonly plannedServiceCount: number;
@@ -169,7 +169,7 @@ export abstract class LoopReporter<Findings> {
 
   /** Returns whether the sync succeeded. */
   #noteSync(summary: LoopSummary, findings: Findings): boolean {
-    const { report, isFull, isObserveOnly, elapsedMs } = summary;
+    const { report, isFull, observeOnly, elapsedMs } = summary;
     const { metrics } = this.targets;
     const hasWorked = report.failures.length === 0;
     this.history.noteSync(report, { isFull, elapsedMs });
@@ -177,7 +177,7 @@ export abstract class LoopReporter<Findings> {
     metrics.endpointChangesPending.set(0);
     const kind = isFull ? "full" : "partial";
     metrics.syncRuns.inc({ kind, result: hasWorked ? "success" : "failure" });
-    if (!isObserveOnly) this.countChanges(report);
+    if (!observeOnly) this.countChanges(report);
     else if (hasWorked) this.#dryRun.planned(this.pendingOf(summary, findings));
     if (hasWorked) this.rejections.report(report.rejections);
     return hasWorked;

@@ -9,10 +9,10 @@ export class TablesReporter extends LoopReporter<readonly FamilySync[]> {
 
   protected override noteFindings(
     families: readonly FamilySync[],
-    { report, isObserveOnly }: LoopSummary,
+    { report, observeOnly }: LoopSummary,
   ): void {
     for (const pass of families) this.#countRules(pass);
-    if (isObserveOnly) return;
+    if (observeOnly) return;
     for (const { family, isFull } of families) {
       if (isFull || !report.failedRestores.includes(family)) continue;
       this.targets.metrics.partialRestoreFailures.inc({ ip_family: family });

@@ -154,14 +154,14 @@ export abstract class Loop<
   /** Returns whether the sync succeeded. */
   async #sync(onProgress?: ApplyProgress): Promise<boolean> {
     const { clock, reporter, healthChecks, onReport = () => {} } = this.parts;
-    const { isObserveOnly } = this.live.current;
+    const { observeOnly } = this.live.current;
     const { tracker, desired } = this.plan;
     const startedAtMs = clock.monotonicMs();
     const { services, triggers } = await this.planChanges(startedAtMs);
     const { report, isFull, findings } = await this.reconcile(onProgress);
     onReport(report);
     const summary: LoopSummary = {
-      ...{ report, isFull, isObserveOnly, triggers, desired },
+      ...{ report, isFull, observeOnly, triggers, desired },
       families: this.families,
       serviceCount: tracker.serviceCount,
       plannedServiceCount: services.length,
@@ -172,7 +172,7 @@ export abstract class Loop<
     };
     reporter.synced(summary, findings);
     const hasWorked = report.failures.length === 0;
-    if (!isObserveOnly) {
+    if (!observeOnly) {
       if (hasWorked) this.#keepClaims();
       await healthChecks?.serve(this.node.healthCheckAddresses);
       await this.serve(hasWorked);

@@ -38,7 +38,7 @@ export interface SyncLoopContext extends KernelLoopContext {
 
 /** The loop of IPVS mode. */
 export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
-  readonly #isObserveOnly: boolean;
+  readonly #observeOnly: boolean;
   readonly #schedulers: AvailableSchedulers;
   readonly #reconciler: Reconciler;
   protected override readonly checks: KernelChecks;
@@ -61,7 +61,7 @@ export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
         }),
       areWeightsDefault: () => live.current.tuning.weights === "node",
     });
-    this.#isObserveOnly = live.current.isObserveOnly;
+    this.#observeOnly = live.current.observeOnly;
     this.#planAhead = new PlanAhead({
       ...{ clock, log, plan: this.plan, node: this.node, exclusive: this.exclusive },
       isListing: () => this.input.isListing,
@@ -70,7 +70,7 @@ export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
       ...{ ipvs: kernel.ipvs, clock, families },
       isAllowed: (name) => isAllowedScheduler(name, live.current.extraSchedulers),
     });
-    this.#reconciler = new Reconciler({ ...parts, isDryRun: this.#isObserveOnly });
+    this.#reconciler = new Reconciler({ ...parts, isDryRun: this.#observeOnly });
     this.checks = new KernelChecks({
       ...{ ...parts, live, node: this.node, exclusive: this.exclusive },
       reconciler: this.#reconciler,
@@ -131,7 +131,7 @@ export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
     this.plan.noteNodeWeights(this.input.nodeWeights, options);
     const pending = await inSlices(this.parts.clock, this.plan.update(options, nowMs));
     const ramps = this.plan.takeRamps();
-    if (ramps !== undefined && !this.#isObserveOnly) this.parts.rampStartTimes?.keep(ramps);
+    if (ramps !== undefined && !this.#observeOnly) this.parts.rampStartTimes?.keep(ramps);
     return pending;
   }
 
@@ -139,7 +139,7 @@ export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
     onProgress?: ApplyProgress,
   ): Promise<LoopResult<IpvsFindings>> {
     const { desired, annotationProblems } = this.plan;
-    const isFull = this.#isObserveOnly || this.#reconciler.needsObservation;
+    const isFull = this.#observeOnly || this.#reconciler.needsObservation;
     if (this.#lastGoal === undefined) await findHolders(desired, this.parts.kernel.ipvs);
     const goal = this.#takeGoal();
     this.#lastGoal = goal;
@@ -165,8 +165,7 @@ export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
   #takeGoal(): SyncGoal {
     const config = this.live.current;
     const { foreignVirtualServers, excludeCidrs, drain, manualWeights } = config;
-    const isMissing =
-      this.#isObserveOnly && this.parts.kernel.modules.isAvailable("ip_vs") === false;
+    const isMissing = this.#observeOnly && this.parts.kernel.modules.isAvailable("ip_vs") === false;
     return {
       ...this.plan.takeGoal(),
       desired: this.plan.desired,

@@ -45,7 +45,7 @@ export class TablesLoop extends Loop<TablesPlan, readonly FamilySync[], TablesLo
         (await readServedByRules("iptables", kernel.iptables, families)).services,
     });
     this.#prepared = prepared;
-    const { isObserveOnly: isDryRun } = live.current;
+    const { observeOnly: isDryRun } = live.current;
     this.#reconciler = new TablesReconciler({ kernel, clock, isDryRun, families });
     this.checks = new TablesChecks({
       ...{ ...parts, live, node: this.node, exclusive: this.exclusive },

@@ -2,6 +2,7 @@
 import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/log.ts";
 import { inSlices } from "../../base/time-slice.ts";
+import type { Config } from "../../config/config.ts";
 import type { Sysctl } from "../../kernel/kernel.ts";
 import { type SampledServer, sampleTraffic } from "../../kernel/sample-traffic.ts";
 import {
@@ -25,15 +26,7 @@ export interface TrafficSources {
   readonly view: () => DaemonView | undefined;
 }
 
-export interface TrafficMetricsOptions {
-  /** Whether to add series for each endpoint. */
-  readonly hasEndpoints: boolean;
-  /**
-   * Maximum number of series with their own labels, for service ports and separately for endpoints. The rest share one
-   * series.
-   */
-  readonly limit: number;
-}
+type TrafficSettings = Pick<Config, "trafficMetrics" | "trafficMetricsLimit">;
 
 export class TrafficMetrics {
   readonly #sources: TrafficSources;
@@ -45,9 +38,12 @@ export class TrafficMetrics {
   #reading: Promise<void> | undefined;
   #isWarned = false;
 
-  constructor(sources: TrafficSources, { hasEndpoints, limit }: TrafficMetricsOptions) {
+  constructor(
+    sources: TrafficSources,
+    { trafficMetrics, trafficMetricsLimit: limit }: TrafficSettings,
+  ) {
     this.#sources = sources;
-    this.#hasEndpoints = hasEndpoints;
+    this.#hasEndpoints = trafficMetrics === "endpoint";
     this.#services = new TrafficTotals(limit, ["", "other", "", ""]);
     this.#endpoints = new TrafficTotals(limit, ["", "other", "", "", ""]);
   }

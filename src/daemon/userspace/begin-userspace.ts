@@ -76,11 +76,11 @@ export async function beginUserspace(
   parts: UserspaceParts,
 ): Promise<RunningUserspace> {
   const { clock, log, source, events } = parts;
-  const { isObserveOnly } = config;
+  const { observeOnly } = config;
   const usable = await findIptables(config, log, parts.openIptables);
   const network = openNetworkReader(usable, log);
   const families = usable?.families ?? ipFamilies;
-  const observed = isObserveOnly
+  const observed = observeOnly
     ? new ObservedListeners({ config, usable, won: (wanted) => loop.won(wanted) })
     : undefined;
   const { proxier, portals } =
@@ -88,7 +88,7 @@ export async function beginUserspace(
       ? served(config, parts, usable)
       : { proxier: observed, portals: observed };
   const reporter = new ListenerReporter({ ...parts, nodeName: config.nodeName });
-  const conntrack = isObserveOnly ? undefined : findConntrack(usable, log);
+  const conntrack = observeOnly ? undefined : findConntrack(usable, log);
   const flows =
     conntrack === undefined ? {} : { flows: new ListenerFlows({ ...parts, conntrack }) };
   const own = {
@@ -103,13 +103,13 @@ export async function beginUserspace(
   };
   const loop = new UserspaceLoop({ ...parts, ...own }, { current: config });
   const stopped = new AbortController();
-  if (usable !== undefined && !isObserveOnly) parts.modeRecord?.begin("userspace");
+  if (usable !== undefined && !observeOnly) parts.modeRecord?.begin("userspace");
   const removal = leftoverRemoval(withKernelOf(usable, log), config, {
     ...{ clock, log },
     ran: parts.modeRecord?.earlier ?? new Set(),
   });
   const removeLeftovers = onceSynced({ clock, log, stop: stopped.signal }, async () => {
-    if (usable === undefined || isObserveOnly) return true;
+    if (usable === undefined || observeOnly) return true;
     await loop.settled();
     const isGone = await removal(stopped.signal);
     if (isGone && !stopped.signal.aborted) parts.modeRecord?.tidied("userspace");
@@ -158,15 +158,19 @@ function withKernelOf(usable: UsableIptables | undefined, log: Logger): WithKern
 }
 
 function served(
-  { bindAddress, udpTimeoutMs, drain, userspaceConnections, nodeName }: Config,
+  config: Config,
   { clock, log, metrics, events }: Pick<UserspaceParts, "clock" | "log" | "metrics" | "events">,
   usable: UsableIptables | undefined,
 ): Pick<UserspaceLoopContext, "proxier" | "portals"> {
+  const { bindAddress, udpTimeoutMs, drain, nodeName } = config;
   const rule = { bindAddress, isRedirected: usable !== undefined };
   const proxier = new UserspaceProxier({
     ...{ clock, log, udpTimeoutMs },
     drainMs: drain.tcpDeadlineSeconds * 1_000,
-    quotas: socketQuotas(openFileLimit(), userspaceConnections),
+    quotas: socketQuotas(openFileLimit(), {
+      total: config.userspaceMaxConnections,
+      perService: config.userspaceMaxServiceConnections,
+    }),
     addressOf: (wanted) => listenAddressOf(wanted, rule),
     onRefused: (service, count) => {
       metrics.refusedConnections.inc(count);
@@ -210,7 +214,7 @@ function viewOf(
     absentReason: (port, family) => {
       if (port.protocol === "SCTP") return "protocol-not-supported";
       if (proxier.isOpen(listenerKey(port, family))) return undefined;
-      return config.isObserveOnly ? "pending" : "cannot-listen";
+      return config.observeOnly ? "pending" : "cannot-listen";
     },
   };
 }

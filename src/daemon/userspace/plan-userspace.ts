@@ -103,7 +103,7 @@ function openOnceStarted({ wanted, localPorts }: SoughtListener): OpenListener {
  * rules.
  */
 export async function findIptables(
-  { bindAddress, isObserveOnly }: Pick<Config, "bindAddress" | "isObserveOnly">,
+  { bindAddress, observeOnly }: Pick<Config, "bindAddress" | "observeOnly">,
   log: Logger,
   open: (log: Logger) => Promise<UsableIptables> = openIptables,
 ): Promise<UsableIptables | undefined> {
@@ -112,7 +112,7 @@ export async function findIptables(
     log.info("Using iptables", { backend: usable.iptables.backend, ipFamilies: usable.families });
     return usable;
   } catch (error) {
-    const doing = isObserveOnly ? "planning listeners" : "listening";
+    const doing = observeOnly ? "planning listeners" : "listening";
     const event = `Cannot use iptables; ${doing} only at node ports and service ports`;
     log.warn(event, { bindAddress, err: errorText(error) });
     return undefined;

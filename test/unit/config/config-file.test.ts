@@ -81,9 +81,12 @@ describe("a field of the file", () => {
       want: {
         foreignVirtualServers: "delete",
         drain: { tcpDeadlineSeconds: 0, udpDeadlineSeconds: 60 },
+        tcpDrainDeadlineMs: 0,
+        udpDrainDeadlineMs: 60_000,
         objectsFrom: { kind: "manifests", folder: "/m" },
+        manifests: "/m",
         lockName: "x",
-        operatorSocketPath: "/run/kube-ipvs/x.sock",
+        operatorSocket: "/run/kube-ipvs/x.sock",
         serviceProxyName: "trial",
       },
     },

@@ -23,7 +23,7 @@ describe("a flag", () => {
     {
       name: "manifests, before a cluster",
       flags: { manifests: "./m", kubeconfig: "/k" },
-      want: { objectsFrom: { kind: "manifests", folder: "./m" } },
+      want: { manifests: "./m", objectsFrom: { kind: "manifests", folder: "./m" } },
     },
     { name: "masquerade-all", flags: { "masquerade-all": "T" }, want: { isMasqueradeAll: true } },
     {

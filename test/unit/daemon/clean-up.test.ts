@@ -43,9 +43,9 @@ type Cleaning = Pick<
   | "excludeCidrs"
   | "isMasqueradeAll"
   | "masqueradeMark"
-  | "statePath"
-  | "claimsPath"
-  | "operatorSocketPath"
+  | "stateFile"
+  | "claimsFile"
+  | "operatorSocket"
 >;
 
 const config: Cleaning = {
@@ -53,18 +53,18 @@ const config: Cleaning = {
   excludeCidrs: [],
   isMasqueradeAll: false,
   masqueradeMark: 0x4000,
-  statePath: "",
-  claimsPath: "",
-  operatorSocketPath: "",
+  stateFile: "",
+  claimsFile: "",
+  operatorSocket: "",
 };
 
 async function clean(
   kernel: FakeKernel,
-  statePath = "",
-  claimsPath = "",
+  stateFile = "",
+  claimsFile = "",
 ): Promise<{ readonly worked: boolean; readonly lines: readonly string[] }> {
   const lines: string[] = [];
-  const settings = { ...config, statePath, claimsPath } as Config;
+  const settings = { ...config, stateFile, claimsFile } as Config;
   const worked = await cleanUpAndPrint(kernel, settings, (line) => lines.push(line));
   return { worked, lines };
 }
@@ -294,8 +294,8 @@ describe("cleanUp and kube-proxy's iptables and nftables modes", () => {
 });
 
 describe("the plan of a clean-up", () => {
-  const planOf = (kernel: Kernel, claimsPath = ""): Promise<Plan> =>
-    planCleanUp(kernel, { ...config, claimsPath } as Config, { clock: new FakeClock() });
+  const planOf = (kernel: Kernel, claimsFile = ""): Promise<Plan> =>
+    planCleanUp(kernel, { ...config, claimsFile } as Config, { clock: new FakeClock() });
 
   it("says that there is nothing to remove", async () => {
     const plan = await planOf(new FakeKernel());

@@ -152,7 +152,7 @@ describe("the table of kernel settings", () => {
     };
     const written = [
       ...planSysctls({ isStrictArp: true, kernelRelease: "5.8.0" }),
-      ...planEstimator({ isRunning: false, cpuList: "0-3", nice: 0 }),
+      ...planEstimator({ runEstimation: "off", estimatorCpus: "0-3", estimatorNice: "0" }),
       ...planConntrackLimits(limits, 1).sysctls,
     ].map(({ path }) => path.replaceAll("/", "."));
     const others = [

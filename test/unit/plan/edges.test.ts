@@ -23,9 +23,9 @@ import {
 
 /** Behaves like kube-proxy. */
 const noEdges: EdgeOptions = {
-  isPingAnswered: false,
-  isNodeMasqueraded: false,
-  areSourceRangesStrict: false,
+  answerPing: false,
+  masqueradeNodeToLocal: false,
+  strictSourceRanges: false,
 };
 
 const deniedToNode = [{ protocol: "TCP", address: ip("203.0.113.10"), port: 80 }] as const;
@@ -57,10 +57,10 @@ function added(edges: Partial<EdgeOptions>): readonly string[] {
 
 describe("rules", () => {
   it("accept echo requests, before the rules that reject them", () => {
-    assert.deepEqual(added({ isPingAnswered: true }), [
+    assert.deepEqual(added({ answerPing: true }), [
       "KUBE-IPVS-FILTER -p icmp -m icmp --icmp-type 8 -m set --match-set KUBE-IPVS-IPS dst -j RETURN",
     ]);
-    const chain = planRules(rulesInput({ ...noEdges, isPingAnswered: true })).chains.find(
+    const chain = planRules(rulesInput({ ...noEdges, answerPing: true })).chains.find(
       ({ name }) => name === "KUBE-IPVS-FILTER",
     );
     assert.deepEqual(
@@ -72,7 +72,7 @@ describe("rules", () => {
   it("masquerade the node's own connections if the policy is Local", () => {
     const sets = ["KUBE-EXTERNAL-IP-LOCAL", "KUBE-LOAD-BALANCER-LOCAL"];
     assert.deepEqual(
-      added({ isNodeMasqueraded: true }),
+      added({ masqueradeNodeToLocal: true }),
       ["KUBE-SERVICES", "KUBE-LOAD-BALANCER"].map(
         (chain, index) =>
           `${chain} -m set --match-set ${sets[index]} dst,dst -m addrtype --src-type LOCAL -j KUBE-MARK-MASQ`,
@@ -81,7 +81,7 @@ describe("rules", () => {
   });
 
   it("exclude the node, whichever of its own addresses it connects from", () => {
-    assert.deepEqual(added({ areSourceRangesStrict: true }), [
+    assert.deepEqual(added({ strictSourceRanges: true }), [
       "KUBE-IPVS-OUT-FILTER -m addrtype --src-type LOCAL -m ipvs --vproto 6 --vaddr 203.0.113.10 --vport 80 -j DROP",
     ]);
   });
@@ -90,7 +90,7 @@ describe("rules", () => {
     const memory = new RulesMemory();
     const plain = memory.plan(rulesInput(noEdges));
     assert.equal(memory.plan(rulesInput({ ...noEdges })), plain);
-    assert.notEqual(memory.plan(rulesInput({ ...noEdges, isPingAnswered: true })), plain);
+    assert.notEqual(memory.plan(rulesInput({ ...noEdges, answerPing: true })), plain);
   });
 });
 
@@ -127,7 +127,7 @@ describe("strict source ranges", () => {
 
   it("also apply to node ports", () => {
     assert.deepEqual(firewall(noEdges), [...ofVirtualIp, "denied 203.0.113.10:80"]);
-    assert.deepEqual(firewall({ ...noEdges, areSourceRangesStrict: true }), [
+    assert.deepEqual(firewall({ ...noEdges, strictSourceRanges: true }), [
       ...ofVirtualIp,
       "KUBE-LOAD-BALANCER-FW 192.168.10.11,tcp:30080",
       "KUBE-LOAD-BALANCER-SOURCE-CIDR 192.168.10.11,tcp:30080,198.51.100.0/24",

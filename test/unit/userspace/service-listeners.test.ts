@@ -100,7 +100,7 @@ describe("source ranges in userspace mode", () => {
   });
 
   it("also restrict node ports with strict source ranges", () => {
-    const edges = { isPingAnswered: false, isNodeMasqueraded: false, areSourceRangesStrict: true };
+    const edges = { answerPing: false, masqueradeNodeToLocal: false, strictSourceRanges: true };
     assert.ok(
       linesOf(optionsWith({ edges })).includes(
         "-s 198.51.100.0/24 30080 -j REDIRECT --to-ports 40001",

@@ -17,7 +17,7 @@ function kernelWith(values: Readonly<Record<string, string>>): FakeKernel {
   return kernel;
 }
 
-const options = { isRunning: false, cpuList: "0-3", nice: 5 };
+const options = { runEstimation: "off", estimatorCpus: "0-3", estimatorNice: "5" } as const;
 
 describe("the estimator's settings", () => {
   it("are set if the kernel has them", () => {
@@ -45,7 +45,8 @@ describe("the estimator's settings", () => {
 
   it("are not changed unless they are configured", () => {
     const kernel = kernelWith({ [run]: "1", [cpus]: "7", [nice]: "-1" });
-    setEstimator(kernel, {}, new RecordingLogger());
+    const unset = { runEstimation: "keep", estimatorCpus: "", estimatorNice: "" } as const;
+    setEstimator(kernel, unset, new RecordingLogger());
     assert.deepEqual(kernel.operations.texts(), []);
   });
 });

@@ -13,9 +13,9 @@ import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
 import { RecordingLogger } from "../../../support/recording-logger.ts";
 import { ip } from "../../../support/records.ts";
 
-const guarded: Pick<Config, "objectsFrom" | "listGuardPercent"> = {
+const guarded: Pick<Config, "objectsFrom" | "relistGuardPercent"> = {
   objectsFrom: { kind: "cluster" },
-  listGuardPercent: 50,
+  relistGuardPercent: 50,
 };
 
 function served(
@@ -79,7 +79,7 @@ describe("the addresses that a node serves at startup", () => {
     kernel.operations.failWhere(({ facility }) => facility === "ipvs", new Error("no IPVS"));
     assert.deepEqual(await served(kernel, guarded)?.endpointslices(), new Set());
     const manifests = { kind: "manifests", folder: "/etc/m" } as const;
-    assert.equal(served(kernel, { ...guarded, listGuardPercent: 0 }), undefined);
+    assert.equal(served(kernel, { ...guarded, relistGuardPercent: 0 }), undefined);
     assert.equal(served(kernel, { ...guarded, objectsFrom: manifests }), undefined);
   });
 });

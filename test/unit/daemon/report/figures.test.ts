@@ -47,7 +47,7 @@ class Reporters {
       families: ["IPv6"],
       report: { ...emptyReport, ...report },
       isFull: true,
-      isObserveOnly: false,
+      observeOnly: false,
       serviceCount: 2,
       plannedServiceCount: 0,
       elapsedMs: 4,

@@ -89,7 +89,7 @@ async function scraped(hasEndpoints: boolean): Promise<Scraped> {
   const { sysctl } = onNode.kernel;
   const metrics = new TrafficMetrics(
     { clock, log, sysctl, view: () => onNode.view },
-    { hasEndpoints, limit: 100 },
+    { trafficMetrics: hasEndpoints ? "endpoint" : "service", trafficMetricsLimit: 100 },
   );
   return { metrics, log, onNode, clock };
 }

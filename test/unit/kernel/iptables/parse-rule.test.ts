@@ -38,12 +38,12 @@ describe("a parsed rule", () => {
     it(`equals the rule that was written, for every planned rule, ${family}`, () => {
       const address = ip(family === "IPv4" ? "203.0.113.10" : "2001:db8::10");
       for (const [index, localDetector] of detectors.entries()) {
-        const areSourceRangesStrict = index > 0;
+        const strictSourceRanges = index > 0;
         const { chains, jumps } = planRules({
           ...{ family, localDetector, isMasqueradeAll: false, masqueradeMark: 0x4000 },
           filledSets: new Set(setRoles),
           deniedToNode: [{ protocol: "TCP", address, port: 443 }],
-          edges: { isPingAnswered: true, isNodeMasqueraded: true, areSourceRangesStrict },
+          edges: { answerPing: true, masqueradeNodeToLocal: true, strictSourceRanges },
         });
         const rules = [...chains.flatMap((chain) => chain.rules), ...jumps.map(({ rule }) => rule)];
         for (const rule of rules) {
