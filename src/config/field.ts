@@ -80,6 +80,9 @@ export interface Field {
   readonly insteadOf?: string;
 }
 
+/** A row as it is written in `fields/`. `fields.ts` fills in what it omits. */
+export type FieldRow = Omit<Field, "default"> & Partial<Pick<Field, "default">>;
+
 /** The settings under one heading of --help. */
 export interface FieldGroup {
   readonly title: string;

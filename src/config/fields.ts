@@ -1,4 +1,5 @@
-import type { Field, FieldGroup, FieldValues } from "./field.ts";
+import type { ProxyMode } from "./config.ts";
+import type { Field, FieldGroup, FieldRow, FieldValues } from "./field.ts";
 import { ignoredFields } from "./fields/ignored-fields.ts";
 import { iptablesFields } from "./fields/iptables-fields.ts";
 import { ipvsFields } from "./fields/ipvs-fields.ts";
@@ -12,43 +13,54 @@ import { userspaceFields } from "./fields/userspace-fields.ts";
 
 /** Every setting, in the order of --help. */
 export const fieldGroups: readonly FieldGroup[] = [
-  { title: "Node and cluster", fields: nodeFields },
-  { title: "IPVS", fields: ipvsFields },
-  { title: "iptables", fields: iptablesFields },
-  { title: "Servers", fields: serverFields },
-  { title: "Connection tracking", fields: conntrackFields },
-  { title: "Process", fields: processFields },
-  { title: "Logging", fields: loggingFields.map(winning) },
+  { title: "Node and cluster", fields: nodeFields.map(complete) },
+  { title: "IPVS", fields: ipvsFields.map((row) => complete(onlyIn("ipvs", row))) },
+  { title: "iptables", fields: iptablesFields.map((row) => complete(onlyIn("iptables", row))) },
+  { title: "Servers", fields: serverFields.map(complete) },
+  {
+    title: "Connection tracking",
+    fields: conntrackFields.map((row) => complete({ ...row, isLive: true })),
+  },
+  { title: "Process", fields: processFields.map(complete) },
+  { title: "Logging", fields: loggingFields.map((row) => winning(complete(row))) },
   { title: "Options specific to kube-ipvs", fields: [...ownFields, ...userspaceFields].map(own) },
   { title: "Ignored for compatibility", fields: ignoredFields },
 ];
+
+/** Fills in the columns that a row omits: the default is false or empty, and the flag's name is the path. */
+function complete(row: FieldRow): Field {
+  const name = row.path.replace("kubeIpvs.", "kube-ipvs.");
+  const flag = name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+  return {
+    default: row.kind === "boolean" ? "false" : "",
+    flag: flag.replaceAll(".", "-"),
+    ...row,
+  };
+}
+
+/** Only the mode uses the settings in its own section, which all apply without a restart. */
+function onlyIn(mode: ProxyMode, row: FieldRow): FieldRow {
+  return row.path.startsWith(`${mode}.`) ? { ...row, isLive: true, onlyInMode: mode } : row;
+}
 
 function winning(field: Field): Field {
   return { ...field, winsOverFile: true };
 }
 
-/**
- * Derives the flag from the path, unless the row has a flag. Zero is valid unless the row has a minimum or isPositive.
- */
-function own(field: Field): Field {
-  const { kind, isPositive, min } = field;
-  const name = field.path.replace("kubeIpvs.", "");
-  const flag = name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+/** Zero is valid unless the row has a minimum or isPositive. */
+function own(row: FieldRow): Field {
+  const { kind, isPositive, min } = row;
   const isZeroValid =
     (kind === "integer" || kind === "duration") && isPositive !== true && min === undefined;
-  return winning({
-    flag: `kube-ipvs-${flag}`,
-    ...(isZeroValid ? { keepsZero: true, min: 0 } : {}),
-    ...field,
-  });
+  return winning(complete({ ...(isZeroValid ? { keepsZero: true, min: 0 } : {}), ...row }));
 }
 
 /** The profile setting, which determines other settings' defaults. */
 export const profileField: Field = own(ownFields[0]);
 
 /** Flags without a configuration file field. */
-export const flagOnlyFields: readonly Field[] = startFields.map((row: Field): Field => {
-  const field = { ...row, flag: row.path.slice("--".length) };
+export const flagOnlyFields: readonly Field[] = startFields.map((row: FieldRow): Field => {
+  const field = complete({ ...row, flag: row.path.slice("--".length) });
   return row.insteadOf === undefined ? winning(field) : field;
 });
 

@@ -5,9 +5,6 @@ export const iptablesFields = [
     kind: "duration",
     default: "30s",
     isPositive: true,
-    flag: "iptables-sync-period",
-    isLive: true,
-    onlyInMode: "iptables",
     help: "maximum interval between syncs in iptables mode",
   },
   {
@@ -15,9 +12,6 @@ export const iptablesFields = [
     kind: "duration",
     default: "1s",
     min: 0,
-    flag: "iptables-min-sync-period",
-    isLive: true,
-    onlyInMode: "iptables",
     help: "minimum interval between syncs in iptables mode",
   },
   {
@@ -26,8 +20,6 @@ export const iptablesFields = [
     default: "true",
     keepsZero: true,
     flag: "iptables-localhost-nodeports",
-    isLive: true,
-    onlyInMode: "iptables",
     help: "serve node ports on IPv4 loopback addresses; this sets route_localnet",
   },
 ] as const;

@@ -16,7 +16,6 @@ export const loggingFields = [
     kind: "text",
     default: "text",
     words: ["text", "json"],
-    flag: "logging-format",
     help: "log format: text or json",
   },
 ] as const;

@@ -3,7 +3,6 @@ export const nodeFields = [
   {
     path: "clientConnection.kubeconfig",
     kind: "text",
-    default: "",
     flag: "kubeconfig",
     help: "path of the kubeconfig; if neither this nor --master is set, the pod's service account is used",
   },
@@ -25,8 +24,6 @@ export const nodeFields = [
   {
     path: "hostnameOverride",
     kind: "text",
-    default: "",
-    flag: "hostname-override",
     winsOverFile: true,
     help: "name of this node's Node object, if it differs from the hostname",
   },
@@ -34,14 +31,12 @@ export const nodeFields = [
     path: "bindAddress",
     kind: "ip",
     default: "0.0.0.0",
-    flag: "bind-address",
     isLive: true,
     help: "primary IP of the node; if it is unspecified (0.0.0.0 or ::), the Node object's address is used",
   },
   {
     path: "clusterCIDR",
     kind: "comma-list",
-    default: "",
     flag: "cluster-cidr",
     isLive: true,
     help: "cluster pod CIDRs, at most one per IP family",
@@ -51,14 +46,12 @@ export const nodeFields = [
     kind: "text",
     default: "ClusterCIDR",
     words: ["ClusterCIDR", "NodeCIDR", "BridgeInterface", "InterfaceNamePrefix"],
-    flag: "detect-local-mode",
     isLive: true,
     help: "how to recognize traffic from local pods",
   },
   {
     path: "detectLocal.bridgeInterface",
     kind: "text",
-    default: "",
     flag: "pod-bridge-interface",
     isLive: true,
     help: "the pods' bridge interface, for mode BridgeInterface",
@@ -66,7 +59,6 @@ export const nodeFields = [
   {
     path: "detectLocal.interfaceNamePrefix",
     kind: "text",
-    default: "",
     flag: "pod-interface-name-prefix",
     isLive: true,
     help: "prefix of pod interface names, for mode InterfaceNamePrefix",
@@ -74,7 +66,6 @@ export const nodeFields = [
   {
     path: "nodePortAddresses",
     kind: "texts",
-    default: "",
     flag: "nodeport-addresses",
     isLive: true,
     help: 'CIDRs of node addresses that serve node ports, or "primary" for the Node object\'s addresses; empty: all node addresses',

@@ -1,7 +1,7 @@
 /**
  * Settings that kube-proxy does not have, under the key `kubeIpvs` of the same file. Their flags override the file.
- * Unless a row has a flag, the flag is derived from the path: `--kube-ipvs-lock-name` for `kubeIpvs.lockName`. Zero is
- * a valid number or duration, unless the row has a minimum or `isPositive`.
+ * Their names follow from the path: `--kube-ipvs-lock-name` for `kubeIpvs.lockName`. Zero is a valid number or
+ * duration, unless the row has a minimum or `isPositive`.
  */
 export const ownFields = [
   // This must be the first row, because it determines the defaults of rows with a kubeProxyDefault.
@@ -16,7 +16,6 @@ export const ownFields = [
   {
     path: "kubeIpvs.manifests",
     kind: "text",
-    default: "",
     flag: "manifests",
     flagAlias: "kube-ipvs-manifests",
     help: "directory of YAML or JSON files with Services and EndpointSlices, used instead of a cluster",
@@ -56,7 +55,6 @@ export const ownFields = [
   {
     path: "kubeIpvs.extraSchedulers",
     kind: "texts",
-    default: "",
     isLive: true,
     onlyInMode: "ipvs",
     help: "schedulers that the annotation kube-ipvs.io/scheduler may name, in addition to those included in Linux. If an annotation names one, the kernel loads the module ip_vs_NAME",
@@ -64,14 +62,12 @@ export const ownFields = [
   {
     path: "kubeIpvs.schedulerFlags",
     kind: "text",
-    default: "",
     isLive: true,
     help: 'IPVS scheduler flags: the word "none", or a list of sh-port, sh-fallback, mh-port and mh-fallback. If empty, mh gets mh-port and other schedulers get no flags. The annotation kube-ipvs.io/scheduler-flags overrides this setting',
   },
   {
     path: "kubeIpvs.onePacket",
     kind: "boolean",
-    default: "false",
     isLive: true,
     help: "schedule each UDP datagram individually; the source of replies is not translated back to the virtual IP. The annotation kube-ipvs.io/one-packet overrides this setting",
   },
@@ -122,7 +118,6 @@ export const ownFields = [
   {
     path: "kubeIpvs.observeOnly",
     kind: "boolean",
-    default: "false",
     help: "report drift and pending changes without changing kernel state",
   },
   {
@@ -136,7 +131,6 @@ export const ownFields = [
   {
     path: "kubeIpvs.unboundAddresses",
     kind: "cidrs",
-    default: "",
     isLive: true,
     onlyInMode: "ipvs",
     help: "CIDRs of virtual IPs that other software on the node may assign to its own interface. External and load-balancer IPs in them are served without being bound to kube-ipvs0. Cluster IPs in them are neither bound nor served while the other interface has the address",
@@ -144,7 +138,6 @@ export const ownFields = [
   {
     path: "kubeIpvs.portRangeMarks",
     kind: "text",
-    default: "",
     onlyInMode: "ipvs",
     help: "mask of at least 8 adjacent packet mark bits, such as 0x3fff0000, for the annotation kube-ipvs.io/port-range. No other software may use these bits. Virtual servers whose firewall mark uses only these bits belong to kube-ipvs. If empty, port ranges are not served",
   },
@@ -211,28 +204,24 @@ export const ownFields = [
   {
     path: "kubeIpvs.answerPing",
     kind: "boolean",
-    default: "false",
     isLive: true,
     help: "answer pings (ICMP echo requests) to addresses on kube-ipvs0; kube-proxy rejects them",
   },
   {
     path: "kubeIpvs.masqueradeNodeToLocal",
     kind: "boolean",
-    default: "false",
     isLive: true,
     help: "masquerade connections from this node's processes to external and load-balancer IPs of Services with externalTrafficPolicy Local, so that endpoints on other nodes can answer if this node has none",
   },
   {
     path: "kubeIpvs.strictSourceRanges",
     kind: "boolean",
-    default: "false",
     isLive: true,
     help: "also apply loadBalancerSourceRanges to node ports and to this node's processes, whatever source address they use",
   },
   {
     path: "kubeIpvs.localhostNodePorts",
     kind: "boolean",
-    default: "false",
     help: "also serve TCP and UDP node ports on 127.0.0.1 and ::1; kube-ipvs itself forwards this traffic because IPVS drops packets from loopback addresses",
   },
   {
@@ -261,7 +250,6 @@ export const ownFields = [
   {
     path: "kubeIpvs.estimatorCpus",
     kind: "text",
-    default: "",
     isLive: true,
     pattern: "^(\\d{1,5}(-\\d{1,5})?(,\\d{1,5}(-\\d{1,5})?)*)?$",
     mustBe: "a list of processors such as 0-3,8",
@@ -270,7 +258,6 @@ export const ownFields = [
   {
     path: "kubeIpvs.estimatorNice",
     kind: "text",
-    default: "",
     isLive: true,
     pattern: "^(-?1?\\d|-20)?$",
     mustBe: "a whole number from -20 to 19",
@@ -285,25 +272,21 @@ export const ownFields = [
   {
     path: "kubeIpvs.ignoreRunningKubeProxy",
     kind: "boolean",
-    default: "false",
     help: "start even if kube-proxy is running on this node",
   },
   {
     path: "kubeIpvs.waitForKubeProxy",
     kind: "boolean",
-    default: "false",
     help: "if kube-proxy is running on this node, wait until it has been gone for 5s instead of failing to start",
   },
   {
     path: "kubeIpvs.removeLeftovers",
     kind: "boolean",
-    default: "false",
     help: "remove kube-proxy's leftover iptables-mode rules after the first sync; otherwise only log them",
   },
   {
     path: "kubeIpvs.removeNotReadyTaint",
     kind: "boolean",
-    default: "false",
     help: "remove the taint kube-ipvs/not-ready from this node's Node object after the first successful sync; requires permission to patch nodes",
   },
   {
@@ -315,7 +298,6 @@ export const ownFields = [
   {
     path: "kubeIpvs.serviceProxyName",
     kind: "text",
-    default: "",
     pattern: "^([A-Za-z0-9]([\\w.-]{0,61}[A-Za-z0-9])?)?$",
     mustBe: "a valid label value",
     help: "serve only Services whose label service.kubernetes.io/service-proxy-name has this value, so that kube-ipvs can run alongside kube-proxy in nftables mode. If empty, serve only Services without the label",
@@ -323,19 +305,16 @@ export const ownFields = [
   {
     path: "kubeIpvs.secureMetricsBindAddress",
     kind: "listen",
-    default: "",
     help: "IP and port (default port 10261) of a second metrics server for other hosts, with TLS. It asks the API server whether the client's bearer token may get the path, which requires the ClusterRole system:auth-delegator. If empty, there is no such server",
   },
   {
     path: "kubeIpvs.secureMetricsCertFile",
     kind: "text",
-    default: "",
     help: "PEM file with this server's certificate and chain; read again every minute",
   },
   {
     path: "kubeIpvs.secureMetricsKeyFile",
     kind: "text",
-    default: "",
     help: "PEM file with the certificate's private key",
   },
   {
@@ -357,7 +336,6 @@ export const ownFields = [
   {
     path: "kubeIpvs.configReload",
     kind: "boolean",
-    default: "false",
     help: "when the configuration file changes, do not exit; apply the changed settings that do not require a restart",
   },
 ] as const;

@@ -3,8 +3,6 @@ export const processFields = [
   {
     path: "featureGates",
     kind: "gates",
-    default: "",
-    flag: "feature-gates",
     help: "feature gates, as Name=true,...; unknown names are ignored with a warning",
   },
   {
@@ -14,7 +12,6 @@ export const processFields = [
     keepsZero: true,
     min: -1000,
     max: 1000,
-    flag: "oom-score-adj",
     isLive: true,
     help: "oom_score_adj of the process",
   },
@@ -28,8 +25,6 @@ export const conntrackFields = [
     default: "32768",
     keepsZero: true,
     min: 0,
-    flag: "conntrack-max-per-core",
-    isLive: true,
     help: "maximum number of conntrack entries per CPU core; 0: keep the kernel's limit",
   },
   {
@@ -38,8 +33,6 @@ export const conntrackFields = [
     default: "131072",
     keepsZero: true,
     min: 0,
-    flag: "conntrack-min",
-    isLive: true,
     help: "minimum conntrack limit, regardless of the number of cores",
   },
   {
@@ -49,7 +42,6 @@ export const conntrackFields = [
     keepsZero: true,
     min: 0,
     flag: "conntrack-tcp-timeout-established",
-    isLive: true,
     help: "conntrack timeout of idle TCP connections; 0s: keep the kernel's value",
   },
   {
@@ -59,15 +51,11 @@ export const conntrackFields = [
     keepsZero: true,
     min: 0,
     flag: "conntrack-tcp-timeout-close-wait",
-    isLive: true,
     help: "conntrack timeout of TCP connections in CLOSE_WAIT; 0s: keep the kernel's value",
   },
   {
     path: "conntrack.tcpBeLiberal",
     kind: "boolean",
-    default: "false",
-    flag: "conntrack-tcp-be-liberal",
-    isLive: true,
     help: "do not mark out-of-window TCP packets as invalid",
   },
   {
@@ -75,8 +63,6 @@ export const conntrackFields = [
     kind: "duration",
     default: "0s",
     min: 0,
-    flag: "conntrack-udp-timeout",
-    isLive: true,
     help: "conntrack timeout of UDP connections without replies; 0s: keep the kernel's value",
   },
   {
@@ -85,7 +71,6 @@ export const conntrackFields = [
     default: "0s",
     min: 0,
     flag: "conntrack-udp-timeout-stream",
-    isLive: true,
     help: "conntrack timeout of UDP connections with replies; 0s: keep the kernel's value",
   },
 ] as const;
