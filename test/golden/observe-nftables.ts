@@ -20,11 +20,17 @@ const builtIn = {
 
 const setFamilies: Readonly<Record<IpFamily, string>> = { IPv4: "inet", IPv6: "inet6" };
 
-export async function observeNftables(): Promise<RulesAndSets> {
+/** `thirdParties` has the rules in iptables' own tables. */
+export async function observeNftables(
+  thirdParties: Pick<RulesAndSets, "iptables" | "ip6tables">,
+): Promise<RulesAndSets> {
   const kernel = await openKernel({ log: silentLogger, rules: "nftables" });
   try {
     const [iptables = "", ip6tables = ""] = await Promise.all(
-      ipFamilies.map(async (family) => savedRules(await kernel.iptables.observe(family))),
+      ipFamilies.map(async (family) => {
+        const others = thirdParties[family === "IPv4" ? "iptables" : "ip6tables"];
+        return savedRules(await kernel.iptables.observe(family), others);
+      }),
     );
     return {
       ipset: ipsetForm(await savedSets(kernel.ipSets)),
@@ -37,7 +43,7 @@ export async function observeNftables(): Promise<RulesAndSets> {
 }
 
 /** In the format of `iptables-save`. */
-function savedRules(chains: readonly ObservedChain[]): string {
+function savedRules(chains: readonly ObservedChain[], others: string): string {
   const lines = Object.entries(builtIn).flatMap(([table, names]) => {
     const found = chains.filter((chain) => chain.table === table);
     const ours = found.filter(({ name }) => name.startsWith("KUBE-"));
@@ -46,9 +52,16 @@ function savedRules(chains: readonly ObservedChain[]): string {
       ...names.map((name) => `:${name} ACCEPT`),
       ...ours.map(({ name }) => `:${name} -`),
       ...found.flatMap(({ name, rules }) => rules.map(({ text }) => `-A ${name} ${text}`)),
+      ...rulesIn(table, others),
     ];
   });
   return lines.join("\n");
+}
+
+/** Rules of third parties. `kernels/killed-moves` tests what becomes of earlier rules of kube-proxy and kube-ipvs. */
+function rulesIn(table: string, saved: string): readonly string[] {
+  const section = saved.split(/^(?=\*)/m).find((one) => one.startsWith(`*${table}\n`)) ?? "";
+  return section.split("\n").filter((line) => /^-A (?!KUBE-)/.test(line));
 }
 
 /** In the format of `ipset save`. */

@@ -42,7 +42,7 @@ export async function observeKernel(healthPorts: readonly number[]): Promise<Ker
   const { addresses = [], links = [] } = Object.groupBy(section("ip").split("\n"), (line) =>
     / inet6? /.test(line) ? "addresses" : "links",
   );
-  const state = {
+  const seen = {
     ipvs: sortedLines(section("ipvs")),
     ipset: ipsetForm(section("ipset")),
     iptables: iptablesForm(section("iptables")),
@@ -50,8 +50,8 @@ export async function observeKernel(healthPorts: readonly number[]): Promise<Ker
     addresses: addressesForm(addresses.join("\n")),
     link: linkForm(links.join("\n")),
     sysctl: `${readSysctls()}${section("timeouts").trim()}\n`,
-    ...(labRules === undefined ? {} : await observeNftables()),
   };
+  const state = labRules === undefined ? seen : { ...seen, ...(await observeNftables(seen)) };
   if (healthPorts.length === 0) return state;
   const answers = await Promise.all(healthPorts.map(askHealth));
   return { ...state, health: answers.join("") };
