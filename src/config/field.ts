@@ -81,7 +81,7 @@ export interface Field {
 }
 
 /** A row as it is written in `fields/`. `fields.ts` fills in what it omits. */
-export type FieldRow = Omit<Field, "default"> & Partial<Pick<Field, "default">>;
+export type FieldRow = Omit<Field, "default" | "kind"> & Partial<Pick<Field, "default" | "kind">>;
 
 /** The settings under one heading of --help. */
 export interface FieldGroup {

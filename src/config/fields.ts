@@ -27,11 +27,12 @@ export const fieldGroups: readonly FieldGroup[] = [
   { title: "Ignored for compatibility", fields: ignoredFields },
 ];
 
-/** Fills in the columns that a row omits: the default is false or empty, and the flag's name is the path. */
+/** Fills in the columns that a row omits: a text, the default false or empty, and the path as the flag's name. */
 function complete(row: FieldRow): Field {
   const name = row.path.replace("kubeIpvs.", "kube-ipvs.");
   const flag = name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
   return {
+    kind: "text",
     default: row.kind === "boolean" ? "false" : "",
     flag: flag.replaceAll(".", "-"),
     ...row,
@@ -88,13 +89,13 @@ type OwnField = (typeof ownFields)[number] | (typeof userspaceFields)[number];
 export type OwnSettings = { readonly [F in OwnField as OwnName<F>]: SettingOf<F> };
 
 type OwnName<F extends OwnField> = F["path"] extends `kubeIpvs.${infer Name}`
-  ? `${Name}${F["kind"] extends "duration" ? "Ms" : ""}`
+  ? `${Name}${F extends { readonly kind: "duration" } ? "Ms" : ""}`
   : never;
 
 export function ownSettings(settings: Settings): OwnSettings {
-  const named = [...ownFields, ...userspaceFields].map(({ path, kind }) => {
-    const unit = kind === "duration" ? "Ms" : "";
-    return [`${path.replace("kubeIpvs.", "")}${unit}`, settings[path]] as const;
+  const named = [...ownFields, ...userspaceFields].map((row) => {
+    const unit = "kind" in row && row.kind === "duration" ? "Ms" : "";
+    return [`${row.path.replace("kubeIpvs.", "")}${unit}`, settings[row.path]] as const;
   });
   return Object.fromEntries(named) as unknown as OwnSettings;
 }
@@ -102,4 +103,6 @@ export function ownSettings(settings: Settings): OwnSettings {
 /** The type of a setting's value: one of the row's `words`, if the row has any. */
 type SettingOf<F extends ReadField> = F extends { readonly words: readonly (infer Word)[] }
   ? Word
-  : FieldValues[F["kind"]];
+  : F extends { readonly kind: infer Kind extends keyof FieldValues }
+    ? FieldValues[Kind]
+    : string;

@@ -1,31 +1,21 @@
-import type { EndpointSliceRecord, SlicePortRecord } from "../api/objects.ts";
+import type { EndpointRecord, EndpointSliceRecord, SlicePortRecord } from "../api/objects.ts";
 import { hostPort, type IpAddress, type IpFamily } from "../base/ip.ts";
 import type { Protocol } from "../base/protocol.ts";
 import { sortInSteps } from "../base/sort-in-steps.ts";
 import { finish } from "../base/time-slice.ts";
 import { parseWeight } from "../base/weight.ts";
 
-/** One endpoint of a service port: one of a slice's addresses with one of its port numbers. */
-export interface Endpoint {
-  readonly address: IpAddress;
+/** One endpoint of a service port: one of a slice's endpoints with one of its port numbers. */
+export interface Endpoint extends EndpointRecord {
   readonly port: number;
   /** `address:port`, IPv6 in brackets. Identifies the endpoint and defines the sort order. */
   readonly key: string;
   /** Whether the endpoint runs on this node. */
   readonly isLocal: boolean;
-  /** Empty if unknown. */
-  readonly nodeName: string;
-  /** Undefined if unknown. */
-  readonly zone?: string;
   /** Name of its EndpointSlice, without the namespace. */
   readonly slice: string;
   /** Weight from the EndpointSlice's annotation. Undefined if there is no valid annotation. */
   readonly sliceWeight?: number;
-  readonly isReady: boolean;
-  readonly isServing: boolean;
-  readonly isTerminating: boolean;
-  readonly zoneHints?: readonly string[];
-  readonly nodeHints?: readonly string[];
 }
 
 /** Endpoints by port name and protocol, which connect slice ports with service ports. Port numbers may differ. */

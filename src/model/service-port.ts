@@ -1,19 +1,15 @@
-import type { ServiceName } from "../api/objects.ts";
+import type { ServiceName, ServicePortRecord, ServiceRecord } from "../api/objects.ts";
 import type { Cidr, IpAddress, IpFamily } from "../base/ip.ts";
 import type { Protocol } from "../base/protocol.ts";
 
 /** One port of a Service in one IP family. Planning handles each service port separately. */
-export interface ServicePort {
+export interface ServicePort
+  extends Pick<ServicePortRecord, "protocol" | "port" | "nodePort">,
+    Omit<ServiceRecord, "name" | "type" | "clusterIps" | "ports" | "annotations"> {
   readonly family: IpFamily;
   readonly service: ServiceName;
   readonly portName: string;
-  readonly protocol: Protocol;
-  readonly port: number;
-  /** 0 if the port has no node port. */
-  readonly nodePort: number;
   readonly clusterIp: IpAddress;
-  readonly externalIps: readonly IpAddress[];
-  readonly loadBalancerIps: readonly IpAddress[];
   /**
    * External and load-balancer IPs that are node addresses at which a local process listens on this port. Undefined if
    * there are none.
@@ -21,14 +17,6 @@ export interface ServicePort {
   readonly unservedAddresses?: readonly IpAddress[];
   /** Ranges of this family only. Empty means no restriction, which includes the ranges 0.0.0.0/0 and ::/0. */
   readonly sourceRanges: readonly Cidr[];
-  readonly affinitySeconds: number;
-  readonly isExternalPolicyLocal: boolean;
-  readonly isInternalPolicyLocal: boolean;
-  /** 0 if there is none. */
-  readonly healthCheckNodePort: number;
-  readonly createdAtSeconds: number;
-  /** Undefined if the Service does not come from a manifest. */
-  readonly manifestOrder?: string;
 }
 
 /**

@@ -2,14 +2,12 @@
 export const ipvsFields = [
   {
     path: "mode",
-    kind: "text",
     flag: "proxy-mode",
     fillsFile: true,
     help: "proxy mode: ipvs, iptables or userspace. With a configuration file, the flag applies only if the file's mode is empty, and one of the two is required. Without a file, the default is ipvs",
   },
   {
     path: "ipvs.scheduler",
-    kind: "text",
     help: "IPVS scheduler, as in ipvsadm (default rr)",
   },
   {

@@ -13,7 +13,6 @@ export const loggingFields = [
   },
   {
     path: "logging.format",
-    kind: "text",
     default: "text",
     words: ["text", "json"],
     help: "log format: text or json",

@@ -2,7 +2,6 @@
 export const nodeFields = [
   {
     path: "clientConnection.kubeconfig",
-    kind: "text",
     flag: "kubeconfig",
     help: "path of the kubeconfig; if neither this nor --master is set, the pod's service account is used",
   },
@@ -23,7 +22,6 @@ export const nodeFields = [
   },
   {
     path: "hostnameOverride",
-    kind: "text",
     winsOverFile: true,
     help: "name of this node's Node object, if it differs from the hostname",
   },
@@ -43,7 +41,6 @@ export const nodeFields = [
   },
   {
     path: "detectLocalMode",
-    kind: "text",
     default: "ClusterCIDR",
     words: ["ClusterCIDR", "NodeCIDR", "BridgeInterface", "InterfaceNamePrefix"],
     isLive: true,
@@ -51,14 +48,12 @@ export const nodeFields = [
   },
   {
     path: "detectLocal.bridgeInterface",
-    kind: "text",
     flag: "pod-bridge-interface",
     isLive: true,
     help: "the pods' bridge interface, for mode BridgeInterface",
   },
   {
     path: "detectLocal.interfaceNamePrefix",
-    kind: "text",
     flag: "pod-interface-name-prefix",
     isLive: true,
     help: "prefix of pod interface names, for mode InterfaceNamePrefix",

@@ -7,7 +7,6 @@ export const ownFields = [
   // This must be the first row, because it determines the defaults of rows with a kubeProxyDefault.
   {
     path: "kubeIpvs.profile",
-    kind: "text",
     default: "kube-ipvs",
     words: ["kube-ipvs", "kube-proxy"],
     isLive: true,
@@ -15,14 +14,12 @@ export const ownFields = [
   },
   {
     path: "kubeIpvs.manifests",
-    kind: "text",
     flag: "manifests",
     flagAlias: "kube-ipvs-manifests",
     help: "directory of YAML or JSON files with Services and EndpointSlices, used instead of a cluster",
   },
   {
     path: "kubeIpvs.foreignVirtualServers",
-    kind: "text",
     default: "keep",
     kubeProxyDefault: "delete",
     words: ["keep", "delete"],
@@ -47,7 +44,6 @@ export const ownFields = [
   },
   {
     path: "kubeIpvs.stateFile",
-    kind: "text",
     default: "/run/kube-ipvs/state.json",
     keepsZero: true,
     help: "file that preserves drain start times and virtual server ownership across restarts; if empty, a restart resets drain deadlines and determines ownership from the ipsets",
@@ -61,7 +57,6 @@ export const ownFields = [
   },
   {
     path: "kubeIpvs.schedulerFlags",
-    kind: "text",
     isLive: true,
     help: 'IPVS scheduler flags: the word "none", or a list of sh-port, sh-fallback, mh-port and mh-fallback. If empty, mh gets mh-port and other schedulers get no flags. The annotation kube-ipvs.io/scheduler-flags overrides this setting',
   },
@@ -81,7 +76,6 @@ export const ownFields = [
   },
   {
     path: "kubeIpvs.weights",
-    kind: "text",
     default: "equal",
     words: ["equal", "node", "slice"],
     isLive: true,
@@ -122,7 +116,6 @@ export const ownFields = [
   },
   {
     path: "kubeIpvs.reservedAddresses",
-    kind: "text",
     default: "serve",
     words: ["serve", "refuse"],
     isLive: true,
@@ -137,20 +130,17 @@ export const ownFields = [
   },
   {
     path: "kubeIpvs.portRangeMarks",
-    kind: "text",
     onlyInMode: "ipvs",
     help: "mask of at least 8 adjacent packet mark bits, such as 0x3fff0000, for the annotation kube-ipvs.io/port-range. No other software may use these bits. Virtual servers whose firewall mark uses only these bits belong to kube-ipvs. If empty, port ranges are not served",
   },
   {
     path: "kubeIpvs.nodeProcessPorts",
-    kind: "text",
     default: "refuse",
     words: ["refuse", "serve"],
     help: "what to do if an external or load-balancer IP is one of the node's addresses and a process on the node already listens on the Service's port: refuse to serve that port, or serve it. Ports that are already served remain served",
   },
   {
     path: "kubeIpvs.claimsFile",
-    kind: "text",
     default: "/var/lib/kube-ipvs/claims.json",
     keepsZero: true,
     help: "file that records when each external and load-balancer IP was first claimed, and that survives restarts and reboots; if empty, the oldest Service owns a contested IP after a restart",
@@ -181,7 +171,6 @@ export const ownFields = [
   },
   {
     path: "kubeIpvs.manualWeights",
-    kind: "text",
     default: "keep",
     words: ["keep", "repair"],
     isLive: true,
@@ -189,14 +178,12 @@ export const ownFields = [
   },
   {
     path: "kubeIpvs.rules",
-    kind: "text",
     default: "auto",
     words: ["auto", "iptables", "nftables"],
     help: "how IPVS mode writes rules and sets: iptables (with iptables and ipset, as kube-proxy does), nftables (needs neither), or auto (iptables if the node has both programs, otherwise nftables)",
   },
   {
     path: "kubeIpvs.virtualAddresses",
-    kind: "text",
     default: "addresses",
     words: ["addresses", "routes"],
     help: "how IPv4 virtual IPs become local: as addresses on kube-ipvs0, as in kube-proxy, or as local routes, which are faster with tens of thousands of Services",
@@ -226,7 +213,6 @@ export const ownFields = [
   },
   {
     path: "kubeIpvs.trafficMetrics",
-    kind: "text",
     default: "none",
     words: ["none", "service", "endpoint"],
     help: "traffic metrics (connections, packets and bytes) on /metrics, read from the kernel at most once every 5s: none, service (per Service port) or endpoint (also per endpoint)",
@@ -241,7 +227,6 @@ export const ownFields = [
   },
   {
     path: "kubeIpvs.runEstimation",
-    kind: "text",
     default: "keep",
     words: ["keep", "on", "off"],
     isLive: true,
@@ -249,7 +234,6 @@ export const ownFields = [
   },
   {
     path: "kubeIpvs.estimatorCpus",
-    kind: "text",
     isLive: true,
     pattern: "^(\\d{1,5}(-\\d{1,5})?(,\\d{1,5}(-\\d{1,5})?)*)?$",
     mustBe: "a list of processors such as 0-3,8",
@@ -257,7 +241,6 @@ export const ownFields = [
   },
   {
     path: "kubeIpvs.estimatorNice",
-    kind: "text",
     isLive: true,
     pattern: "^(-?1?\\d|-20)?$",
     mustBe: "a whole number from -20 to 19",
@@ -297,7 +280,6 @@ export const ownFields = [
   },
   {
     path: "kubeIpvs.serviceProxyName",
-    kind: "text",
     pattern: "^([A-Za-z0-9]([\\w.-]{0,61}[A-Za-z0-9])?)?$",
     mustBe: "a valid label value",
     help: "serve only Services whose label service.kubernetes.io/service-proxy-name has this value, so that kube-ipvs can run alongside kube-proxy in nftables mode. If empty, serve only Services without the label",
@@ -309,17 +291,14 @@ export const ownFields = [
   },
   {
     path: "kubeIpvs.secureMetricsCertFile",
-    kind: "text",
     help: "PEM file with this server's certificate and chain; read again every minute",
   },
   {
     path: "kubeIpvs.secureMetricsKeyFile",
-    kind: "text",
     help: "PEM file with the certificate's private key",
   },
   {
     path: "kubeIpvs.lockName",
-    kind: "text",
     default: "kube-ipvs",
     pattern: "^[A-Za-z0-9][\\w.-]{0,62}$",
     mustBe:
@@ -328,7 +307,6 @@ export const ownFields = [
   },
   {
     path: "kubeIpvs.operatorSocket",
-    kind: "text",
     default: "/run/kube-ipvs/{lockName}.sock",
     keepsZero: true,
     help: "path of the root-only Unix socket on which the daemon answers commands such as status, services, drains and explain. {lockName} stands for the value of kubeIpvs.lockName; empty: no socket",

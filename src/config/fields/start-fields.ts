@@ -2,12 +2,10 @@
 export const startFields = [
   {
     path: "--config",
-    kind: "text",
     help: "path of a KubeProxyConfiguration file (v1alpha1)",
   },
   {
     path: "--master",
-    kind: "text",
     help: "API server URL; overrides the one in the kubeconfig",
   },
   {
@@ -22,7 +20,6 @@ export const startFields = [
   },
   {
     path: "--write-config-to",
-    kind: "text",
     help: "write the effective configuration to this file and exit",
   },
   {
@@ -53,19 +50,16 @@ export const startFields = [
   },
   {
     path: "--boot-id-file",
-    kind: "text",
     help: "",
     noEffect: "kube-ipvs does not read it",
   },
   {
     path: "--machine-id-file",
-    kind: "text",
     help: "",
     noEffect: "kube-ipvs does not read it",
   },
   {
     path: "--vmodule",
-    kind: "text",
     help: "",
     noEffect: "-v applies to all source files",
   },
