@@ -1,7 +1,6 @@
 import type { EndpointSliceRecord, ServiceName, ServiceRecord } from "../api/objects.ts";
 import type { IpFamily } from "../base/ip.ts";
 import { none } from "../base/none.ts";
-import { finish } from "../base/time-slice.ts";
 import {
   portRangeName,
   readTuning,
@@ -25,7 +24,7 @@ import {
   type ServicePortContext,
   type ServicePortPlan,
 } from "./service-port-plan.ts";
-import { noTuningFacts, type TuningFacts } from "./tuning-facts.ts";
+import type { TuningFacts } from "./tuning-facts.ts";
 
 /** Everything that one Service wants in one family. */
 export interface ServicePlan extends PlannedPorts<ServicePortPlan> {
@@ -35,20 +34,6 @@ export interface ServicePlan extends PlannedPorts<ServicePortPlan> {
   readonly annotationProblems: readonly AnnotationProblem[];
 }
 
-/**
- * Plans a Service in every supported family. Pure. If `service` is undefined (deleted or headless), the plans are
- * empty.
- */
-export function planService(
-  name: ServiceName,
-  service: ServiceRecord | undefined,
-  slices: Iterable<EndpointSliceRecord>,
-  options: PlanOptions,
-  facts: TuningFacts = noTuningFacts,
-): readonly ServicePlan[] {
-  return finish(planServiceInSteps({ name, service, slices }, options, facts));
-}
-
 /** A Service and the other objects that its plan depends on. */
 export interface ServiceToPlan {
   readonly name: ServiceName;
@@ -56,7 +41,10 @@ export interface ServiceToPlan {
   readonly slices: Iterable<EndpointSliceRecord>;
 }
 
-/** Like {@link planService}, but yields after each slice and service port. */
+/**
+ * Plans a Service in every supported family. Pure. If `service` is undefined (deleted or headless), the plans are empty.
+ * Yields after each slice and service port.
+ */
 export function* planServiceInSteps(
   { name, service, slices }: ServiceToPlan,
   options: PlanOptions,

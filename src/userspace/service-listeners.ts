@@ -1,6 +1,5 @@
 import type { EndpointSliceRecord, ServiceRecord } from "../api/objects.ts";
 import type { IpAddress, IpFamily } from "../base/ip.ts";
-import { finish } from "../base/time-slice.ts";
 import type { Endpoint } from "../model/endpoints.ts";
 import { type ServicePort, servicePortName } from "../model/service-port.ts";
 import { chooseEndpoints } from "../model/topology.ts";
@@ -51,13 +50,6 @@ export interface ServiceListener {
   readonly backends: readonly Backend[];
   /** Keys of all serving endpoints, whether or not they get new connections. UDP clients may keep them. */
   readonly serving: ReadonlySet<string>;
-}
-
-/** Like {@link serviceListenersInSteps}, but in one step. */
-export function serviceListeners(
-  ...given: Parameters<typeof serviceListenersInSteps>
-): readonly ServiceListener[] {
-  return finish(serviceListenersInSteps(...given));
 }
 
 /**

@@ -1,11 +1,12 @@
 /** A cluster of many similar Services, as API objects and as the plan for them. */
+
 import { decodeObject } from "../../src/api/decode/decode-object.ts";
 import { TextPool } from "../../src/api/decode/flat-text.ts";
 import type { EndpointSliceRecord, ServiceRecord } from "../../src/api/objects.ts";
 import type { IpAddress } from "../../src/base/ip.ts";
 import { DesiredState } from "../../src/plan/desired-state.ts";
-import { planService } from "../../src/plan/planner.ts";
 import { type ApiObject, endpoint, endpointSlice, service } from "./objects.ts";
+import { planService } from "./plan-at-once.ts";
 import { familyOptions, planOptions } from "./records.ts";
 
 /** The cluster IP of the Service with this number, starting at 10.96.1.0. */

@@ -3,7 +3,6 @@ import { type IpAddress, type IpFamily, ipFamilies } from "../../src/base/ip.ts"
 import { silentLogger } from "../../src/base/log.ts";
 import { DesiredState } from "../../src/plan/desired-state.ts";
 import type { PlanOptions } from "../../src/plan/options.ts";
-import { planService } from "../../src/plan/planner.ts";
 import { RulesMemory } from "../../src/plan/rules-memory.ts";
 import type { SysctlSetting } from "../../src/plan/sysctls.ts";
 import { Reconciler, type ReconcilerDependencies } from "../../src/reconcile/reconciler.ts";
@@ -13,6 +12,7 @@ import type { RuleSet } from "../../src/state/rule.ts";
 import { FakeClock } from "./fake-clock.ts";
 import { FakeKernel } from "./fake-kernel/fake-kernel.ts";
 import { addressesText, ipSetText, ipvsText } from "./fake-kernel/state-text.ts";
+import { planService } from "./plan-at-once.ts";
 import { ip, planOptions, sliceRecord } from "./records.ts";
 
 /** The inputs that a test may override. */

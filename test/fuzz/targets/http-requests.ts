@@ -1,4 +1,5 @@
 /** Raw bytes to each of the program's listeners, on loopback. */
+
 import assert from "node:assert/strict";
 import { type Clock, systemClock } from "../../../src/base/clock.ts";
 import type { IpAddress } from "../../../src/base/ip.ts";
@@ -9,7 +10,7 @@ import { metricsResponder } from "../../../src/daemon/http/metrics-server.ts";
 import { ServiceHealthServers } from "../../../src/daemon/http/service-health.ts";
 import { ProxyHealth } from "../../../src/daemon/report/proxy-health.ts";
 import { prometheusMetrics } from "../../../src/metrics/prometheus-metrics.ts";
-import { planService } from "../../../src/plan/planner.ts";
+import { planService } from "../../support/plan-at-once.ts";
 import { endpointRecord, planOptions, serviceRecord, sliceRecord } from "../../support/records.ts";
 import { silentMetrics } from "../../support/silent-metrics.ts";
 import { readCorpusTexts } from "../corpus.ts";

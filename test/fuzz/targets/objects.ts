@@ -2,6 +2,7 @@
  * API objects with arbitrary values in any field, passed through decoding and planning to the text and bytes for the
  * kernel.
  */
+
 import assert from "node:assert/strict";
 import { decodeObject, type RecordOf } from "../../../src/api/decode/decode-object.ts";
 import { TextPool } from "../../../src/api/decode/flat-text.ts";
@@ -12,9 +13,9 @@ import { parseJson } from "../../../src/base/parse-json.ts";
 import { entryValues } from "../../../src/kernel/ipset/entry.ts";
 import { renderRestoreInput } from "../../../src/kernel/iptables/restore-input.ts";
 import { DesiredState } from "../../../src/plan/desired-state.ts";
-import { planService } from "../../../src/plan/planner.ts";
 import { planRules } from "../../../src/plan/rules.ts";
 import { setsFor } from "../../../src/plan/sets.ts";
+import { planService } from "../../support/plan-at-once.ts";
 import { endpointRecord, planOptions, serviceRecord, sliceRecord } from "../../support/records.ts";
 import { readCorpusTexts } from "../corpus.ts";
 import { largeServices, largeSlices } from "../large-objects.ts";

@@ -13,7 +13,6 @@ import { cleanUpAndPrint, planCleanUp } from "../../../src/daemon/clean-up.ts";
 import type { OtherProxy } from "../../../src/daemon/node/other-proxy.ts";
 import type { Kernel, RuleChange } from "../../../src/kernel/kernel.ts";
 import { DesiredState } from "../../../src/plan/desired-state.ts";
-import { planService } from "../../../src/plan/planner.ts";
 import { planRules } from "../../../src/plan/rules.ts";
 import { setsFor } from "../../../src/plan/sets.ts";
 import { Reconciler } from "../../../src/reconcile/reconciler.ts";
@@ -29,6 +28,7 @@ import {
   ipvsText,
 } from "../../support/fake-kernel/state-text.ts";
 import { iptablesModeRules, putRules } from "../../support/iptables-mode.ts";
+import { planService } from "../../support/plan-at-once.ts";
 import {
   ip,
   localEndpoint,

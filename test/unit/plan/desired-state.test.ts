@@ -4,10 +4,10 @@ import type { EndpointSliceRecord, ServiceRecord } from "../../../src/api/object
 import { ChangeTracker } from "../../../src/model/change-tracker.ts";
 import { DesiredState } from "../../../src/plan/desired-state.ts";
 import type { DirtyKeys } from "../../../src/plan/dirty-keys.ts";
-import { planService } from "../../../src/plan/planner.ts";
 import { realServerKey } from "../../../src/state/real-server.ts";
 import { virtualServerKey } from "../../../src/state/virtual-server.ts";
 import fc from "../../support/fast-check.ts";
+import { planService } from "../../support/plan-at-once.ts";
 import { entriesText } from "../../support/plan-text.ts";
 import {
   cidr,

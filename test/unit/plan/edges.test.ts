@@ -2,15 +2,16 @@
  * Tests settings that extend kube-proxy's behavior. Without the setting, nothing changes. test/packet-paths/edges.ts
  * tests them with packets.
  */
+
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { parseCidr } from "../../../src/base/ip.ts";
 import { renderRule } from "../../../src/kernel/iptables/render.ts";
 import type { EdgeOptions } from "../../../src/plan/options.ts";
-import { planService } from "../../../src/plan/planner.ts";
 import { planRules } from "../../../src/plan/rules.ts";
 import { RulesMemory } from "../../../src/plan/rules-memory.ts";
 import { setRoles } from "../../../src/plan/sets.ts";
+import { planService } from "../../support/plan-at-once.ts";
 import {
   endpointRecord,
   familyOptions,

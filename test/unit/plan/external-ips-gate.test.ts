@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { planService } from "../../../src/plan/planner.ts";
+import { planService } from "../../support/plan-at-once.ts";
 import {
   endpointRecord,
   ip,

@@ -8,9 +8,9 @@ import { encodeRule } from "../../../src/kernel/nftables/encode-rule.ts";
 import { encodeRuleText } from "../../../src/kernel/nftables/rule-user-data.ts";
 import { DesiredState } from "../../../src/plan/desired-state.ts";
 import type { PlanOptions } from "../../../src/plan/options.ts";
-import { planService } from "../../../src/plan/planner.ts";
 import { rangeMark } from "../../../src/plan/port-ranges.ts";
 import { planRules } from "../../../src/plan/rules.ts";
+import { planService } from "../../support/plan-at-once.ts";
 import { ipvsText } from "../../support/plan-text.ts";
 import {
   cidr,

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { EndpointSliceRecord, ServiceRecord } from "../../../src/api/objects.ts";
 import { DesiredState } from "../../../src/plan/desired-state.ts";
-import { planService } from "../../../src/plan/planner.ts";
 import { virtualServerKey } from "../../../src/state/virtual-server.ts";
+import { planService } from "../../support/plan-at-once.ts";
 import { entriesText, ipvsText } from "../../support/plan-text.ts";
 import {
   cidr,

@@ -1,11 +1,12 @@
 /** Tests the contents of the rules that redirect to listeners. */
+
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { IpAddress } from "../../../src/base/ip.ts";
 import { renderRule } from "../../../src/kernel/iptables/render.ts";
 import { listenAddressOf } from "../../../src/userspace/listen-addresses.ts";
 import { portalRules } from "../../../src/userspace/portal-rules.ts";
-import { serviceListeners } from "../../../src/userspace/service-listeners.ts";
+import { serviceListeners } from "../../support/plan-at-once.ts";
 import { cidr, ip, planOptions, serviceRecord } from "../../support/records.ts";
 import { listenerFor } from "./backends.ts";
 

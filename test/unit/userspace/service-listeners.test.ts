@@ -1,4 +1,5 @@
 /** Tests that userspace mode does not serve addresses or clients that the other modes reject. */
+
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ServiceRecord } from "../../../src/api/objects.ts";
@@ -9,10 +10,8 @@ import { servicePortsOf } from "../../../src/model/service-ports.ts";
 import { frontendsOf } from "../../../src/plan/frontends.ts";
 import type { FamilyOptions, PlanOptions } from "../../../src/plan/options.ts";
 import { portalRules } from "../../../src/userspace/portal-rules.ts";
-import {
-  type ServiceListener,
-  serviceListeners,
-} from "../../../src/userspace/service-listeners.ts";
+import type { ServiceListener } from "../../../src/userspace/service-listeners.ts";
+import { serviceListeners } from "../../support/plan-at-once.ts";
 import {
   cidr,
   familyOptions,

@@ -6,8 +6,8 @@ import type { IpAddress, IpFamily } from "../../../../src/base/ip.ts";
 import { silentLogger } from "../../../../src/base/log.ts";
 import { ServiceHealthServers } from "../../../../src/daemon/http/service-health.ts";
 import { ProxyHealth } from "../../../../src/daemon/report/proxy-health.ts";
-import { planService } from "../../../../src/plan/planner.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
+import { planService } from "../../../support/plan-at-once.ts";
 import {
   endpointRecord,
   ip,

@@ -1,6 +1,7 @@
 /**
  * Tests which node ports are served on loopback addresses, and that connections and datagrams reach the node's address.
  */
+
 import assert from "node:assert/strict";
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
@@ -8,7 +9,8 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 import { after, afterEach, before, beforeEach, describe, it } from "node:test";
 import { systemClock } from "../../../../src/base/clock.ts";
 import { LocalhostNodePorts } from "../../../../src/daemon/localhost/localhost-node-ports.ts";
-import { planService, type ServicePlan } from "../../../../src/plan/planner.ts";
+import type { ServicePlan } from "../../../../src/plan/planner.ts";
+import { planService } from "../../../support/plan-at-once.ts";
 import { RecordingLogger } from "../../../support/recording-logger.ts";
 import {
   endpointRecord,

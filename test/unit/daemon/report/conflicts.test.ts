@@ -1,4 +1,5 @@
 /** Tests reports about Services that do not get an address they request: one line for each, and metrics by reason. */
+
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import type { ClusterEvent } from "../../../../src/api/event.ts";
@@ -10,9 +11,9 @@ import { SyncReporter } from "../../../../src/daemon/report/sync-reporter.ts";
 import type { LostClaim } from "../../../../src/plan/claims/claim.ts";
 import { DesiredState } from "../../../../src/plan/desired-state.ts";
 import type { FamilyOptions } from "../../../../src/plan/options.ts";
-import { planService } from "../../../../src/plan/planner.ts";
 import { emptyReport } from "../../../../src/reconcile/report.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
+import { planService } from "../../../support/plan-at-once.ts";
 import { RecordingLogger } from "../../../support/recording-logger.ts";
 import { familyOptions, ip, planOptions, serviceRecord } from "../../../support/records.ts";
 import { gaugeOf, silentMetrics } from "../../../support/silent-metrics.ts";

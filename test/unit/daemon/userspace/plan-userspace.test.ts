@@ -1,4 +1,5 @@
 /** Tests `kube-ipvs plan` in userspace mode: the listeners to open, and the rules to write. */
+
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { type Plan, planView } from "../../../../src/answer/plan.ts";
@@ -18,10 +19,10 @@ import { ClaimAges } from "../../../../src/plan/claims/claim-ages.ts";
 import { type ClaimMemory, noClaimMemory } from "../../../../src/plan/claims/claim-memory.ts";
 import { PortAdmission } from "../../../../src/plan/claims/port-admission.ts";
 import { portalRules } from "../../../../src/userspace/portal-rules.ts";
-import { serviceListeners } from "../../../../src/userspace/service-listeners.ts";
 import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
 import { MemorySource, type NamedObject } from "../../../support/memory-source.ts";
 import { type ApiObject, endpointSlice, service, servicePort } from "../../../support/objects.ts";
+import { serviceListeners } from "../../../support/plan-at-once.ts";
 import { familyOptions, ip, planOptions } from "../../../support/records.ts";
 import { wantedListeners } from "../../../support/wanted-listeners.ts";
 

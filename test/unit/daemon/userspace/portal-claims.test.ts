@@ -1,14 +1,12 @@
 /** Tests in userspace mode that rules redirect an address and port that several Services claim to only one of them. */
+
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ServiceRecord } from "../../../../src/api/objects.ts";
 import { PortalClaims } from "../../../../src/daemon/userspace/portal-claims.ts";
 import type { Holders } from "../../../../src/plan/claims/claim.ts";
 import { portalRules } from "../../../../src/userspace/portal-rules.ts";
-import {
-  type ServiceListener,
-  serviceListeners,
-} from "../../../../src/userspace/service-listeners.ts";
+import type { ServiceListener } from "../../../../src/userspace/service-listeners.ts";
 import {
   claimant,
   claimedAddress,
@@ -16,6 +14,7 @@ import {
   unequalWays,
   ways,
 } from "../../../support/claims.ts";
+import { serviceListeners } from "../../../support/plan-at-once.ts";
 import { planOptions } from "../../../support/records.ts";
 
 const a = "default/a";

@@ -1,9 +1,9 @@
 /** Tests which Service owns an address and port that several Services claim, if nothing is served there yet. */
+
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ServiceRecord } from "../../../../src/api/objects.ts";
 import { DesiredState } from "../../../../src/plan/desired-state.ts";
-import { planService } from "../../../../src/plan/planner.ts";
 import {
   claimant,
   claimedAddress,
@@ -11,6 +11,7 @@ import {
   unequalWays,
   ways,
 } from "../../../support/claims.ts";
+import { planService } from "../../../support/plan-at-once.ts";
 import { ip, planOptions } from "../../../support/records.ts";
 
 const options = planOptions();

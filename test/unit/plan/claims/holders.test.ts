@@ -1,14 +1,15 @@
 /**
  * Tests that a Service keeps an address against Services of equal rank, both while the program runs and after restarts.
  */
+
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ServiceRecord } from "../../../../src/api/objects.ts";
 import type { Holders } from "../../../../src/plan/claims/claim.ts";
 import { DesiredState } from "../../../../src/plan/desired-state.ts";
-import { planService } from "../../../../src/plan/planner.ts";
 import { claimant, claimedKey, unequalWays, type Way, ways } from "../../../support/claims.ts";
 import fc from "../../../support/fast-check.ts";
+import { planService } from "../../../support/plan-at-once.ts";
 import { entriesText, ipvsText } from "../../../support/plan-text.ts";
 import { cidr, planOptions } from "../../../support/records.ts";
 
