@@ -272,7 +272,7 @@ async function* beginCommonParts(
   yield idle;
   return {
     ...{ ...opened, metrics, apiContact, health, bootClock, state, claimMemory },
-    modeRecord: modeRecordIn(state),
+    modeRecord: modeRecordIn(state, config),
     holderRecord: holderRecordIn(state),
   };
 }

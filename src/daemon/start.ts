@@ -83,7 +83,7 @@ export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
   const { loop } = mode;
   const { input } = loop;
   const stopped = new AbortController();
-  modeRecord?.begin(config.mode);
+  await modeRecord?.begin(config.mode);
   const removeLeftovers = onceSynced({ ...parts, stop: stopped.signal }, async () => {
     await loop.settled();
     const isGone = await mode.removeLeftovers(stopped.signal);

@@ -11,7 +11,7 @@ import { IptablesClient } from "./iptables/client.ts";
 import type { Conntrack, DummyLink, Iptables, Sysctl } from "./kernel.ts";
 import { DummyLinkClient } from "./link/client.ts";
 import { ModulesClient } from "./modules/client.ts";
-import { type OpenKernel, openKernel } from "./open-kernel.ts";
+import { type KernelOptions, type OpenKernel, openKernel } from "./open-kernel.ts";
 import { runProgram } from "./run-program.ts";
 import { SysctlClient } from "./sysctl/client.ts";
 
@@ -30,7 +30,7 @@ export interface ClosableNetwork {
 export interface UsableIptables {
   readonly iptables: Iptables;
   /** Opens the rest of the kernel, to remove other modes' leftovers. Rejects if sockets are not permitted. */
-  readonly openKernel: () => Promise<OpenKernel>;
+  readonly openKernel: (options: Pick<KernelOptions, "portRangeMarks">) => Promise<OpenKernel>;
   /** Throws if sockets are not permitted. */
   readonly openNetwork: () => ClosableNetwork;
   /** Throws if sockets are not permitted. */
@@ -59,7 +59,7 @@ export async function openIptables(log: Logger): Promise<UsableIptables> {
       const link = new DummyLinkClient({ ...transportDependencies(), modules });
       return { link, sysctl: new SysctlClient(), close: () => link.close() };
     },
-    openKernel: () => openKernel({ log, iptablesBackend: choice }),
+    openKernel: (options) => openKernel({ ...options, log, iptablesBackend: choice }),
   };
 }
 

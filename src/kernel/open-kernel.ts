@@ -25,8 +25,8 @@ export interface KernelOptions {
   readonly iptablesBackend?: BackendChoice;
   /** How IPv4 virtual IPs become local. Defaults to addresses on the link. */
   readonly virtualAddresses?: VirtualAddresses;
-  /** Mask of the firewall marks of our virtual servers. Defaults to none. */
-  readonly portRangeMarks?: number | undefined;
+  /** Masks of the firewall marks of our virtual servers. Defaults to none. */
+  readonly portRangeMarks?: readonly number[];
 }
 
 /** All clients with their sockets. */

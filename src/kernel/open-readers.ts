@@ -56,7 +56,7 @@ export function openReaders(clock: Clock): KernelReaders {
   const parts: TransportDependencies = { shim: nativeSocket, clock };
   const modules = new ModulesClient({ runProgram });
   const sockets = {
-    ipvs: new IpvsClient(parts, 0xffffffff),
+    ipvs: new IpvsClient(parts, [0xffffffff]),
     ipSets: new IpSetsClient(parts),
     nftTables: new NftTablesClient(parts),
     nftRules: new NftRulesetClient(parts),

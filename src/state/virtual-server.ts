@@ -20,6 +20,11 @@ export interface VirtualServerId {
 /** A virtual server without a firewall mark. */
 export type AddressServerId = VirtualServerId & { readonly protocol: Protocol };
 
+/** Whether a firewall mark consists of bits of this mask. */
+export function isWithinMask(mark: number, mask: number): boolean {
+  return (mark & ~mask) === 0;
+}
+
 export function markServerId(family: IpFamily, mark: number): VirtualServerId {
   return { protocol: "FWM", address: wildcardAddresses[family], port: mark };
 }

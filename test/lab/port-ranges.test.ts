@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
+import { readFileSync } from "node:fs";
 import { connect, createServer, type Socket } from "node:net";
 import { text } from "node:stream/consumers";
 import { after, before, describe, it } from "node:test";
@@ -12,6 +13,7 @@ import { openIn } from "../support/client-traffic.ts";
 import { LabNode, until } from "../support/lab-node.ts";
 import { shell } from "../support/netns/network-namespace.ts";
 import { type ApiObject, endpoint, endpointSlice, service } from "../support/objects.ts";
+import { Program } from "../support/program.ts";
 import { labRules } from "../support/rules-writer.ts";
 import { explained, kubeIpvs } from "../support/run-kube-ipvs.ts";
 
@@ -25,6 +27,8 @@ const addresses = {
 };
 const client: Readonly<Record<IpFamily, string>> = { IPv4: "192.168.10.1", IPv6: "fd00:10::1" };
 const marks = 0x3fff0000;
+/** Used after a restart. */
+const otherMarks = 0x0fff8000;
 /** Pods listen on these ports. The last one is outside of the range. */
 const ports = [5060, 10_000, 15_000, 20_000, 20_001];
 const inRange = [5060, 10_000, 20_000];
@@ -173,13 +177,44 @@ function serverOf(family: IpFamily, address: string): ReturnType<typeof markServ
 describe("a port range", () => {
   let node: LabNode;
 
-  const start = (...flags: readonly string[]): Promise<void> =>
-    node.start([
-      "--cluster-cidr=10.244.0.0/16,fd00:244::/32",
-      `--kube-ipvs-port-range-marks=0x${marks.toString(16)}`,
-      ...(labRules === undefined ? [] : [`--kube-ipvs-rules=${labRules}`]),
-      ...flags,
-    ]);
+  const flags = (mask: number | undefined): readonly string[] => [
+    "--cluster-cidr=10.244.0.0/16,fd00:244::/32",
+    ...(mask === undefined ? [] : [`--kube-ipvs-port-range-marks=0x${mask.toString(16)}`]),
+    ...(labRules === undefined ? [] : [`--kube-ipvs-rules=${labRules}`]),
+  ];
+  const start = (mask: number | undefined): Promise<void> => node.start(flags(mask));
+
+  const rules = (): string =>
+    labRules === undefined ? shell("iptables-save; ip6tables-save") : shell("nft list ruleset");
+
+  const recordedMarks = (): readonly number[] =>
+    JSON.parse(readFileSync("/run/kube-ipvs/state.json", "utf8")).portRangeMarks ?? [];
+
+  /** Waits until these are the only virtual servers with firewall marks. `rest` are other programs' marks. */
+  async function hasMarks(masks: readonly number[], ...rest: readonly number[]): Promise<void> {
+    const own = ipFamilies.flatMap((family) =>
+      Object.values(addresses[family]).flatMap((address) =>
+        masks.map((mask) => rangeMark(address as IpAddress, mask)),
+      ),
+    );
+    // Besides its load-balancer IP, "restricted" has a cluster IP.
+    for (const mask of masks) {
+      for (const address of ["10.96.0.11", "fd00:96::b"]) {
+        own.push(rangeMark(address as IpAddress, mask));
+      }
+    }
+    const wanted = [...own, ...rest].toSorted((one, other) => one - other).join();
+    const found = (): string =>
+      [...shell("ipvsadm -Sn").matchAll(/^-A -f (\d+)/gm)]
+        .map(([, mark]) => Number(mark))
+        .toSorted((one, other) => one - other)
+        .join();
+    await until(
+      async () => found() === wanted,
+      waitMs,
+      async () => `${found()} instead of ${wanted}\n${node.program.output}`,
+    );
+  }
 
   before(async () => {
     node = await LabNode.build([...pods]);
@@ -203,7 +238,7 @@ describe("a port range", () => {
     `);
     for (const { name } of pods) await listen(name);
     node.apply(...objects());
-    await start();
+    await start(marks);
   });
 
   after(() => node.destroy());
@@ -293,14 +328,82 @@ describe("a port range", () => {
 
   it("is unchanged by a restart", async () => {
     await node.stop();
-    const { code, out } = kubeIpvs(
-      ...["plan", ...node.flags, "--cluster-cidr=10.244.0.0/16,fd00:244::/32"],
-      `--kube-ipvs-port-range-marks=0x${marks.toString(16)}`,
-      ...(labRules === undefined ? [] : [`--kube-ipvs-rules=${labRules}`]),
-    );
+    const { code, out } = kubeIpvs("plan", ...node.flags, ...flags(marks));
     assert.equal(code, 0, out);
-    await start();
+    await start(marks);
   });
+
+  it("moves to other marks at a restart, even if the program is killed meanwhile", async () => {
+    await node.stop();
+    const { out } = kubeIpvs("plan", ...node.flags, ...flags(otherMarks));
+    assert.match(out, new RegExp(`FWM ${serverOf("IPv4", addresses.IPv4.cluster).port} IPv4`));
+    const killed = new Program([...node.flags, ...flags(otherMarks)]);
+    await killed.prints(/Using ipvs Proxier/);
+    killed.kill("SIGKILL");
+    await killed.ends();
+    await start(otherMarks);
+    await hasMarks([otherMarks], 7);
+    await until(
+      async () => recordedMarks().join() === String(otherMarks),
+      waitMs,
+      async () => `${recordedMarks()}\n${node.program.output}`,
+    );
+    for (const family of ipFamilies) {
+      for (const answer of await askBoth("client", addresses[family].balancer, 10_000)) {
+        assert.match(answer, /^pod-[12] 10000 /);
+      }
+    }
+  });
+
+  it("does not remove other software's marks within earlier marks", async () => {
+    const foreign = marks & -marks;
+    shell(`ipvsadm -A -f ${foreign} -s wlc`);
+    await node.stop();
+    await start(otherMarks);
+    await hasMarks([otherMarks], 7, foreign);
+    shell(`ipvsadm -D -f ${foreign}`);
+  });
+
+  it("is removed by a restart without the setting", async () => {
+    await node.stop();
+    await start(undefined);
+    await hasMarks([], 7);
+    await until(
+      async () => !rules().includes("KUBE-IPVS-RANGES"),
+      waitMs,
+      async () => `${rules()}\n${node.program.output}`,
+    );
+    for (const family of ipFamilies) {
+      const { balancer } = addresses[family];
+      assert.deepEqual(await askBoth("client", balancer, 10_000), ["nobody", "nobody"]);
+      // The Service's own port.
+      assert.match(await askTcp("client", balancer, 5060), /^pod-[12] 5060 /);
+    }
+    await node.stop();
+    await start(marks);
+    await hasMarks([marks], 7);
+  });
+
+  for (const mode of ["iptables", "userspace"]) {
+    it(`is removed by ${mode} mode without the setting`, async () => {
+      await node.stop();
+      await node.start([
+        ...flags(undefined),
+        `--proxy-mode=${mode}`,
+        "--kube-ipvs-tcp-drain-deadline=1s",
+        "--kube-ipvs-udp-drain-deadline=1s",
+      ]);
+      await hasMarks([], 7);
+      await until(
+        async () => !rules().includes("KUBE-IPVS-RANGES"),
+        waitMs,
+        async () => `${rules()}\n${node.program.output}`,
+      );
+      await node.stop();
+      await start(marks);
+      await hasMarks([marks], 7);
+    });
+  }
 
   it("drains an endpoint that is removed", async () => {
     const { cluster } = addresses.IPv4;
@@ -376,10 +479,8 @@ describe("a port range", () => {
     }
   });
 
-  it("is removed by clean-up, and nothing of other software is", async () => {
+  it("is removed by clean-up without the setting, and nothing of other software is", async () => {
     node.apply(...objects());
-    const rules = (): string =>
-      labRules === undefined ? shell("iptables-save; ip6tables-save") : shell("nft list ruleset");
     await until(
       async () => /^-A -f (?!7 )/m.test(shell("ipvsadm -Sn")),
       waitMs,
@@ -388,7 +489,7 @@ describe("a port range", () => {
     assert.match(rules(), /KUBE-IPVS-RANGES/);
     await node.stop();
     const { code, out, err } = kubeIpvs(
-      ...["--cleanup", "--proxy-mode=ipvs", `--kube-ipvs-port-range-marks=0x${marks.toString(16)}`],
+      ...["--cleanup", "--proxy-mode=ipvs"],
       ...(labRules === undefined ? [] : [`--kube-ipvs-rules=${labRules}`]),
     );
     assert.equal(code, 0, `${out}${err}`);

@@ -45,7 +45,7 @@ const anyOptions: IptablesOptions = {
 
 /** The chains and jumps to read in order to find leftovers of any mode. */
 export function rulesOfAnyMode(family: IpFamily, config: Config): RuleSet {
-  const sets = [planEmptyRules(family, config), portalRules(family, []), iptablesPlaces];
+  const sets = [ipvsRules(family, config), portalRules(family, []), iptablesPlaces];
   return {
     chains: sets.flatMap(({ chains }) => chains),
     jumps: sets.flatMap(({ jumps }) => jumps),
@@ -66,13 +66,18 @@ export function namesOfModes(
         hasJump: (_, text) => iptablesJumps.test(text),
       };
     }
-    const rules = mode === "ipvs" ? planEmptyRules(family, config) : portalRules(family, []);
+    const rules = mode === "ipvs" ? ipvsRules(family, config) : portalRules(family, []);
     return namesIn(rules, (rule) => render(family, rule));
   });
   return {
     hasChain: (key) => ofEach.some((names) => names.hasChain(key)),
     hasJump: (key, text) => ofEach.some((names) => names.hasJump(key, text)),
   };
+}
+
+/** Includes the rules for port ranges, because an earlier run may have served ranges. */
+function ipvsRules(family: IpFamily, config: Config): RuleSet {
+  return planEmptyRules(family, { ...config, portRangeMarks: config.portRangeMarks ?? 1 });
 }
 
 /** The names of chains and jumps that a running mode writes. */
@@ -82,7 +87,9 @@ export function namesInUse(
   config: Config,
   iptables: Pick<Iptables, "render">,
 ): RuleNames {
-  if (mode !== "iptables") return namesOfModes([mode], family, config, iptables);
+  if (mode === "ipvs")
+    return namesIn(planEmptyRules(family, config), (rule) => iptables.render(family, rule));
+  if (mode === "userspace") return namesOfModes([mode], family, config, iptables);
   const chains = [...fixedChains(anyOptions), ...sharedChains].map((chain) => {
     return { ...chain, rules: [] };
   });

@@ -1,9 +1,11 @@
+import { isWithinMask } from "../../state/virtual-server.ts";
 import {
   findBackends,
   leftoverRemoval,
   removePortals,
   reportLeftoverChains,
 } from "../leftovers/remove-leftovers.ts";
+import { removeRules } from "../leftovers/rule-leftovers.ts";
 import type { Mode } from "../leftovers/rules-of-modes.ts";
 import { LocalhostNodePorts } from "../localhost/localhost-node-ports.ts";
 import { configureKernel, prepareKernel } from "../node/prepare-kernel.ts";
@@ -36,7 +38,7 @@ export async function beginIpvs(parts: ModeContext): Promise<RunningMode> {
   );
   const leftovers = { clock: parts.clock, log, ran: parts.modeRecord?.earlier ?? new Set<Mode>() };
   reportLeftoverChains(backends, config, leftovers);
-  const removeRules = leftoverRemoval((work) => work(kernel), config, leftovers);
+  const removeOthers = leftoverRemoval((work) => work(kernel), config, leftovers);
   return {
     families,
     loop,
@@ -61,11 +63,33 @@ export async function beginIpvs(parts: ModeContext): Promise<RunningMode> {
     },
     configure: (next) => configureKernel(kernel, next, { families, log }),
     removeLeftovers: async (stop) => {
-      const isGone = await removeRules(stop);
-      if (!stop.aborted) await convertVirtualAddresses(kernel, config, log);
-      return isGone;
+      const isGone = await removeOthers(stop);
+      if (stop.aborted) return false;
+      await convertVirtualAddresses(kernel, config, log);
+      return (await removeEarlierRanges(loop, parts)) && isGone;
     },
   };
+}
+
+/**
+ * Removes the rules of earlier port ranges if `kubeIpvs.portRangeMarks` was removed. The first sync removes their virtual
+ * servers. Returns false if something remains because the kernel rejected its removal.
+ */
+async function removeEarlierRanges(
+  { view: { reconciler, history } }: Pick<SyncLoop, "view">,
+  { kernel, config, clock, log, modeRecord }: ModeContext,
+): Promise<boolean> {
+  const { portRangeMarks: marks = 0 } = config;
+  if ((modeRecord?.earlierMarks ?? []).every((mask) => mask === marks)) return true;
+  const foreign = new Set(history.foreignServers);
+  const isLeft = [...reconciler.cachedServers].some(
+    ([key, { virtualServer: server }]) =>
+      server.protocol === "FWM" && !isWithinMask(server.port, marks) && !foreign.has(key),
+  );
+  if (marks !== 0) return !isLeft;
+  const ofRanges = { modes: ["ipvs"], current: "ipvs" } as const;
+  const { iptables } = kernel;
+  return (await removeRules(kernel, iptables, config, { ...ofRanges, clock, log })) && !isLeft;
 }
 
 /** Removes virtual IPs that an earlier run bound with the other value of `kubeIpvs.virtualAddresses`. */

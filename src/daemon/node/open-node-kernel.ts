@@ -1,16 +1,16 @@
 /** Opens the kernel as the configuration requires. */
 import type { Config } from "../../config/config.ts";
 import { type OpenKernel, openKernel } from "../../kernel/open-kernel.ts";
+import { marksIn } from "../process/mode-record.ts";
+import { readState } from "../process/state-file.ts";
 import type { RunContext } from "../run.ts";
 
 type KernelContext = Pick<RunContext, "clock" | "log">;
 
-export function openNodeKernel(
-  { mode, rules, virtualAddresses, portRangeMarks }: Config,
-  context: KernelContext,
-): Promise<OpenKernel> {
+export function openNodeKernel(config: Config, context: KernelContext): Promise<OpenKernel> {
+  const { mode, rules, virtualAddresses } = config;
   return openKernel({
-    ...{ ...context, virtualAddresses, portRangeMarks },
+    ...{ ...context, virtualAddresses, portRangeMarks: ownMarks(config) },
     rules: mode === "ipvs" ? rules : undefined,
   });
 }
@@ -18,4 +18,13 @@ export function openNodeKernel(
 /** Clean-up removes both writers' rules, whichever one is configured. */
 export function openKernelForCleanUp(config: Config, context: KernelContext): Promise<OpenKernel> {
   return openNodeKernel({ ...config, rules: "auto" }, context);
+}
+
+/** The configured mask of firewall marks, and those of earlier runs, whose virtual servers must be removed. */
+export function ownMarks({
+  statePath,
+  portRangeMarks,
+}: Pick<Config, "statePath" | "portRangeMarks">): readonly number[] {
+  const earlier = marksIn(readState(statePath));
+  return portRangeMarks === undefined ? earlier : [...earlier, portRangeMarks];
 }

@@ -1,6 +1,7 @@
 /**
- * The state file section that records which modes have run on this node and may have leftovers. Chains of iptables mode
- * have the same names as kube-proxy's. After a mode change, only this record shows that they are ours to remove.
+ * The state file sections that record what earlier runs may have left on this node. Chains of iptables mode have the same
+ * names as kube-proxy's, and other software may also have virtual servers with firewall marks. After a change of the mode
+ * or of the marks, only this record shows which ones are ours to remove.
  */
 import type { Config } from "../../config/config.ts";
 import type { StateFile } from "./state-file.ts";
@@ -12,20 +13,45 @@ const modes: readonly Mode[] = ["ipvs", "iptables", "userspace"];
 export interface ModeRecord {
   /** Modes of earlier runs. They may have leftovers in the kernel. */
   readonly earlier: ReadonlySet<Mode>;
-  /** Call this before the first write to the kernel. */
-  begin(mode: Mode): void;
-  /** Call this when the leftovers of the other modes have been removed. */
+  /** Values of `kubeIpvs.portRangeMarks` in earlier runs. Virtual servers with these marks may exist. */
+  readonly earlierMarks: readonly number[];
+  /** Call this before the first write to the kernel. Resolves when the record has been written or has failed to be. */
+  begin(mode: Mode): Promise<void>;
+  /** Call this when the leftovers of other modes and marks have been removed. */
   tidied(mode: Mode): void;
 }
 
-export function modeRecordIn(state: StateFile): ModeRecord {
+export function modeRecordIn(
+  state: StateFile,
+  { portRangeMarks }: Pick<Config, "portRangeMarks"> = {},
+): ModeRecord {
   const recorded = state.content["modes"];
   const earlier = new Set(
     Array.isArray(recorded) ? modes.filter((mode) => recorded.includes(mode)) : [],
   );
-  return {
-    earlier,
-    begin: (mode) => state.keep({ modes: () => [...new Set([...earlier, mode])] }),
-    tidied: (mode) => state.keep({ modes: () => [mode] }),
+  const earlierMarks = marksIn(state);
+  const keep = (ran: Iterable<Mode>, marks: Iterable<number>): void => {
+    const [modes, portRangeMarks] = [[...new Set(ran)], [...new Set(marks)]];
+    state.keep({
+      modes: () => modes,
+      portRangeMarks: () => (portRangeMarks.length === 0 ? undefined : portRangeMarks),
+    });
   };
+  const configured = portRangeMarks === undefined ? [] : [portRangeMarks];
+  return {
+    ...{ earlier, earlierMarks },
+    begin: (mode) => {
+      keep([...earlier, mode], [...earlierMarks, ...configured]);
+      return state.idle();
+    },
+    tidied: (mode) => keep([mode], configured),
+  };
+}
+
+/** See {@link ModeRecord.earlierMarks}. */
+export function marksIn({ content }: Pick<StateFile, "content">): readonly number[] {
+  const recorded = content["portRangeMarks"];
+  const isMask = (mask: unknown): mask is number =>
+    Number.isSafeInteger(mask) && (mask as number) > 0 && (mask as number) < 2 ** 32;
+  return Array.isArray(recorded) ? recorded.filter(isMask) : [];
 }

@@ -23,6 +23,7 @@ import { onceSynced } from "../leftovers/once-synced.ts";
 import { leftoverRemoval, type WithKernel } from "../leftovers/remove-leftovers.ts";
 import { BackendWatch } from "../node/backend-watch.ts";
 import { rememberServers } from "../node/node-network.ts";
+import { ownMarks } from "../node/open-node-kernel.ts";
 import type { ListenersView, ServedAddress } from "../operator/daemon-view.ts";
 import type { ModeRecord } from "../process/mode-record.ts";
 import { connectionLimitEvent, startingEvent } from "../report/events.ts";
@@ -103,8 +104,8 @@ export async function beginUserspace(
   };
   const loop = new UserspaceLoop({ ...parts, ...own }, { current: config });
   const stopped = new AbortController();
-  if (usable !== undefined && !observeOnly) parts.modeRecord?.begin("userspace");
-  const removal = leftoverRemoval(withKernelOf(usable, log), config, {
+  if (usable !== undefined && !observeOnly) await parts.modeRecord?.begin("userspace");
+  const removal = leftoverRemoval(withKernelOf(usable, config, log), config, {
     ...{ clock, log },
     ran: parts.modeRecord?.earlier ?? new Set(),
   });
@@ -140,10 +141,10 @@ export async function beginUserspace(
 }
 
 /** If the process lacks the privileges to open the kernel, it removes nothing and does not retry. */
-function withKernelOf(usable: UsableIptables | undefined, log: Logger): WithKernel {
+function withKernelOf(usable: UsableIptables | undefined, config: Config, log: Logger): WithKernel {
   return async (work) => {
     try {
-      const kernel = await usable?.openKernel();
+      const kernel = await usable?.openKernel({ portRangeMarks: ownMarks(config) });
       if (kernel === undefined) return true;
       try {
         return await work(kernel);

@@ -14,6 +14,7 @@ import type {
   VirtualServerTraffic,
 } from "../../state/traffic.ts";
 import {
+  isWithinMask,
   type VirtualServer,
   type VirtualServerId,
   virtualServerKey,
@@ -76,12 +77,12 @@ async function openIpvs(parts: TransportDependencies): Promise<OpenIpvs> {
 export class IpvsClient implements Ipvs {
   readonly #parts: TransportDependencies;
   readonly #listed = new ListedRealServers();
-  readonly #marks: number;
+  readonly #marks: readonly number[];
   #opening: Promise<OpenIpvs> | undefined;
   #isClosed = false;
 
-  /** `marks` is the mask of the firewall marks whose virtual servers are listed. All others belong to third parties. */
-  constructor(parts: TransportDependencies, marks = 0) {
+  /** `marks` are masks of the firewall marks whose virtual servers are listed. All others belong to third parties. */
+  constructor(parts: TransportDependencies, marks: readonly number[] = []) {
     this.#parts = parts;
     this.#marks = marks;
   }
@@ -203,7 +204,7 @@ export class IpvsClient implements Ipvs {
   }
 
   #isListed({ protocol, port: mark }: VirtualServerId): boolean {
-    return protocol !== "FWM" || (mark & ~this.#marks) === 0;
+    return protocol !== "FWM" || this.#marks.some((mask) => isWithinMask(mark, mask));
   }
 
   #open(): Promise<OpenIpvs> {

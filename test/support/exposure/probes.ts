@@ -5,6 +5,7 @@ import type { Packet } from "../../../src/explain/packet/packet.ts";
 import { ip } from "../records.ts";
 import type { Fate } from "./judge.ts";
 import type { Mode } from "./programs.ts";
+import { rangePortsOf } from "./scenarios.ts";
 
 export interface Probe {
   readonly name: string;
@@ -40,7 +41,7 @@ export function probesOf(
 ): readonly Probe[] {
   const ports = new Map([...portsOf(before), ...portsOf(after)]);
   const all = [...before, ...after];
-  const probes = [...shutOut(ports), ...ownPorts(all), ...otherPorts(all)];
+  const probes = [...shutOut(ports), ...ownPorts(all), ...portsInRanges(all), ...otherPorts(all)];
   if (mode === "ipvs") return probes;
   // Virtual IPs are not node addresses, so the node's processes connect from its own addresses.
   return probes.map((one) => {
@@ -53,11 +54,13 @@ export function probesOf(
 
 function portsOf(services: readonly ServiceRecord[]): Ports {
   return new Map(
-    services.flatMap(({ loadBalancerIps, ports, sourceRanges }) =>
-      loadBalancerIps.flatMap((address) =>
-        ports.map(({ port }) => [`${address} ${port}`, { address, port, sourceRanges }] as const),
-      ),
-    ),
+    services.flatMap((service) => {
+      const { loadBalancerIps, sourceRanges } = service;
+      const ports = [...service.ports.map(({ port }) => port), ...rangePortsOf(service)];
+      return loadBalancerIps.flatMap((address) =>
+        ports.map((port) => [`${address} ${port}`, { address, port, sourceRanges }] as const),
+      );
+    }),
   );
 }
 
@@ -79,16 +82,30 @@ function shutOut(ports: Ports): readonly Probe[] {
  */
 function ownPorts(services: readonly ServiceRecord[]): readonly Probe[] {
   const portsByAddress = new Map<IpAddress, Set<number>>();
-  for (const { clusterIps, loadBalancerIps, ports } of services) {
-    for (const address of [...clusterIps, ...loadBalancerIps]) {
+  for (const service of services) {
+    const ports = [...service.ports.map(({ port }) => port), ...rangePortsOf(service)];
+    for (const address of [...service.clusterIps, ...service.loadBalancerIps]) {
       const known = portsByAddress.get(address) ?? new Set();
-      portsByAddress.set(address, new Set([...known, ...ports.map(({ port }) => port)]));
+      portsByAddress.set(address, new Set([...known, ...ports]));
     }
   }
   return [...portsByAddress].flatMap(([address, [port, ...others]]) => {
     const [, source] = clients[familyOf(address)];
     if (port === undefined || source === undefined || others.length > 0) return [];
     return [probe(source, address, port, ["node"])];
+  });
+}
+
+/** Clients of port ranges must not reach a node process instead. */
+function portsInRanges(services: readonly ServiceRecord[]): readonly Probe[] {
+  return services.flatMap((service) => {
+    const addresses = [...service.clusterIps, ...service.loadBalancerIps];
+    return rangePortsOf(service).flatMap((port) =>
+      addresses.flatMap((address) => {
+        const [, source] = clients[familyOf(address)];
+        return source === undefined ? [] : [probe(source, address, port, ["node"])];
+      }),
+    );
   });
 }
 

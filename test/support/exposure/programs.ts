@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import type { EndpointSliceRecord, ServiceRecord } from "../../../src/api/objects.ts";
 import { familyOf } from "../../../src/base/ip.ts";
+import type { Config } from "../../../src/config/config.ts";
 import { TablesPlan } from "../../../src/plan/iptables/tables-plan.ts";
 import { TablesReconciler } from "../../../src/reconcile/iptables/tables-reconciler.ts";
 import type { FakeClock } from "../fake-clock.ts";
@@ -17,14 +18,17 @@ export interface Program {
   sync(): Promise<boolean>;
 }
 
+/** Settings of IPVS mode. */
+export type Settings = Pick<Config, "portRangeMarks">;
+
 export interface Mode {
   readonly name: "ipvs" | "iptables";
-  start(kernel: FakeKernel, clock: FakeClock): Program;
+  start(kernel: FakeKernel, clock: FakeClock, settings?: Settings): Program;
 }
 
 export const ipvsMode: Mode = {
   name: "ipvs",
-  start: (kernel, clock) => new IpvsProgram(kernel, clock),
+  start: (kernel, clock, settings = {}) => new IpvsProgram(kernel, clock, settings),
 };
 
 export const iptablesMode: Mode = {
@@ -35,8 +39,8 @@ export const iptablesMode: Mode = {
 class IpvsProgram implements Program {
   readonly #bench: Bench;
 
-  constructor(kernel: FakeKernel, clock: FakeClock) {
-    this.#bench = new Bench(kernel, {}, { clock });
+  constructor(kernel: FakeKernel, clock: FakeClock, settings: Settings) {
+    this.#bench = new Bench(kernel, settings, { clock });
   }
 
   put(service: ServiceRecord): void {

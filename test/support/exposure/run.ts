@@ -16,7 +16,7 @@ import { ip } from "../records.ts";
 import { type Fault, faultsOf, pairsOf } from "./faults.ts";
 import { fatesOf } from "./judge.ts";
 import { type Probe, probesOf } from "./probes.ts";
-import { ipvsMode, type Mode, type Program } from "./programs.ts";
+import { ipvsMode, type Mode, type Program, type Settings } from "./programs.ts";
 import type { Scenario } from "./scenarios.ts";
 
 export interface Exposure {
@@ -88,6 +88,7 @@ class Play {
   readonly #scenario: Scenario;
   readonly #probes: readonly Probe[];
   readonly #mode: Mode;
+  readonly #settings: Settings;
   #program: Program;
   /** Whether each probe was admitted at the last attempt. */
   #got: readonly boolean[] = [];
@@ -96,7 +97,8 @@ class Play {
     this.#mode = mode;
     this.#scenario = scenario;
     this.#probes = probesOf(mode, scenario.before ?? [], scenario.after);
-    this.#program = mode.start(this.kernel, this.#clock);
+    this.#settings = scenario.hasPortRanges === true ? { portRangeMarks: 0x3fff0000 } : {};
+    this.#program = mode.start(this.kernel, this.#clock, this.#settings);
   }
 
   async prepare(): Promise<void> {
@@ -145,7 +147,7 @@ class Play {
   }
 
   async #cleanUp(): Promise<boolean> {
-    const options = { isMasqueradeAll: false, masqueradeMark: 0x4000 };
+    const options = { isMasqueradeAll: false, masqueradeMark: 0x4000, ...this.#settings };
     const families = ["IPv4", "IPv6"] as const;
     const rules = families.map((family) => {
       const places = planEmptyRules(family, options);
@@ -168,7 +170,7 @@ class Play {
   }
 
   #restart(): void {
-    this.#program = this.#mode.start(this.kernel, this.#clock);
+    this.#program = this.#mode.start(this.kernel, this.#clock, this.#settings);
     this.#put(this.#scenario.after);
   }
 

@@ -17,6 +17,8 @@ export interface Scenario {
   readonly isCleanUp?: true;
   /** Whether the damaged or removed object exists only in IPVS mode. */
   readonly isOfIpvs?: true;
+  /** Whether `kubeIpvs.portRangeMarks` is set. */
+  readonly hasPortRanges?: true;
 }
 
 const first = cidr("198.51.100.0/24");
@@ -58,7 +60,25 @@ function ranges(...sourceRanges: ServiceRecord["sourceRanges"]): ServiceRecord {
   return { ...closed, sourceRanges };
 }
 
-function onRules(table: "filter", chain: string, pattern: RegExp): Pick<Scenario, "damage"> {
+const rangeAnnotation = "kube-ipvs.io/port-range";
+/** The port at which packets to port ranges are traced. */
+const portInRange = 25_000;
+
+/** Adds a port range to a Service. */
+function ranged(service: ServiceRecord): ServiceRecord {
+  return { ...service, annotations: { [rangeAnnotation]: "20000-30000" } };
+}
+
+/** The port in the Service's range, if it has one. */
+export function rangePortsOf({ annotations }: ServiceRecord): readonly number[] {
+  return annotations?.[rangeAnnotation] === undefined ? [] : [portInRange];
+}
+
+function onRules(
+  table: "filter" | "mangle",
+  chain: string,
+  pattern: RegExp,
+): Pick<Scenario, "damage"> {
   return { damage: ({ iptables }) => iptables.table("IPv4", table).remove(chain, pattern) };
 }
 
@@ -152,6 +172,36 @@ const scenarios: readonly Scenario[] = [
   },
 ];
 
+const ofRanges: readonly Scenario[] = [
+  { name: "first sync", before: undefined, after: [ranged(closed)] },
+  { name: "first sync of IPv6", before: undefined, after: [ranged(v6)] },
+  { name: "first sync without source ranges", before: undefined, after: [ranged(open)] },
+  { name: "Service added", before: [otherClosed], after: [otherClosed, ranged(closed)] },
+  { name: "range added", before: [closed], after: [ranged(closed)] },
+  { name: "range removed", before: [ranged(closed)], after: [closed] },
+  { name: "source ranges added", before: [ranged(open)], after: [ranged(closed)] },
+  { name: "source ranges changed", before: [ranged(closed)], after: [ranged(ranges(second))] },
+  { name: "source ranges removed", before: [ranged(closed)], after: [ranged(open)] },
+  { name: "Service removed", before: [otherClosed, ranged(closed)], after: [otherClosed] },
+  { name: "clean-up", before: [ranged(closed), otherOpen], after: [], isCleanUp: true },
+  {
+    ...{ name: "marks lost", before: [ranged(closed)], after: [ranged(closed)] },
+    ...onRules("mangle", "KUBE-IPVS-RANGES", /./),
+  },
+  {
+    ...{ name: "jump lost", before: [ranged(closed)], after: [ranged(closed)] },
+    ...onRules("mangle", "PREROUTING", /KUBE-IPVS-RANGES/),
+  },
+];
+const rangeScenarios = ofRanges.map(
+  (scenario): Scenario => ({
+    ...{ ...scenario, name: `port range: ${scenario.name}` },
+    ...{ isOfIpvs: true, hasPortRanges: true },
+  }),
+);
+
 export function scenariosOf({ name }: Pick<Mode, "name">): readonly Scenario[] {
-  return scenarios.filter(({ isOfIpvs }) => name === "ipvs" || isOfIpvs !== true);
+  return [...scenarios, ...rangeScenarios].filter(
+    ({ isOfIpvs }) => name === "ipvs" || isOfIpvs !== true,
+  );
 }

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, it } from "node:test";
+import { after, afterEach, beforeEach, describe, it } from "node:test";
 import { parseIpAddress } from "../../../src/base/ip.ts";
 import { type ModeRecord, modeRecordIn } from "../../../src/daemon/process/mode-record.ts";
 import { openState } from "../../../src/daemon/process/state-file.ts";
@@ -240,15 +240,31 @@ describe("the record of modes", () => {
   it("names the modes that ran until one of them cleans up the node, even after kills", async () => {
     assert.deepEqual([...modeRecordIn(open()).earlier], []);
     for (const mode of ["iptables", "ipvs"] as const) {
-      const state = open();
-      modeRecordIn(state).begin(mode);
-      await state.idle();
+      await modeRecordIn(open()).begin(mode);
     }
     assert.deepEqual([...modeRecordIn(open()).earlier].sort(), ["iptables", "ipvs"]);
     const state = open();
     modeRecordIn(state).tidied("ipvs");
     await state.idle();
     assert.deepEqual([...modeRecordIn(open()).earlier], ["ipvs"]);
-    rmSync(folder, { recursive: true });
   });
+
+  it("contains the marks of port ranges until a run with other marks has removed them", async () => {
+    const marks = [0x3fff0000, 0x0fff8000];
+    for (const portRangeMarks of marks)
+      await modeRecordIn(open(), { portRangeMarks }).begin("ipvs");
+    assert.deepEqual(modeRecordIn(open()).earlierMarks, marks);
+    const [state, portRangeMarks] = [open(), 0x0fff8000];
+    modeRecordIn(state, { portRangeMarks }).tidied("ipvs");
+    await state.idle();
+    assert.deepEqual(modeRecordIn(open()).earlierMarks, [portRangeMarks]);
+    await modeRecordIn(open()).begin("ipvs");
+    assert.deepEqual(modeRecordIn(open()).earlierMarks, [portRangeMarks]);
+    const without = open();
+    modeRecordIn(without).tidied("ipvs");
+    await without.idle();
+    assert.deepEqual(modeRecordIn(open()).earlierMarks, []);
+  });
+
+  after(() => rmSync(folder, { recursive: true }));
 });

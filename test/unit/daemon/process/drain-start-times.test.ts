@@ -244,7 +244,7 @@ describe("start times of drains in the state file", () => {
       assert.equal(open(50_000).recall(drainKey(first)), 0);
       const state = openFile();
       assert.deepEqual([...ownershipRecordIn(state).recorded.owned], ["TCP 192.168.10.11:30080"]);
-      modeRecordIn(state).begin("ipvs");
+      await modeRecordIn(state).begin("ipvs");
       await state.idle();
       assert.deepEqual(readdirSync(join(folder, "run")), ["state.json"]);
       const next = openFile();
@@ -256,7 +256,7 @@ describe("start times of drains in the state file", () => {
     it("leaves none of the files if the new file cannot be written", async () => {
       mkdirSync(`${path}.new`);
       const state = openFile();
-      modeRecordIn(state).begin("ipvs");
+      await modeRecordIn(state).begin("ipvs");
       await state.idle();
       assert.deepEqual(readdirSync(join(folder, "run")), ["state.json.new"]);
     });
@@ -264,7 +264,7 @@ describe("start times of drains in the state file", () => {
     it("changes nothing if it only reads", async () => {
       const bootClock = { bootId: "boot-1", uptimeMs: () => 50_000 };
       const state = openState(path, { log, bootClock, isReadOnly: true });
-      modeRecordIn(state).begin("ipvs");
+      await modeRecordIn(state).begin("ipvs");
       await state.idle();
       assert.deepEqual(readdirSync(join(folder, "run")).sort(), Object.keys(oldFiles).sort());
     });
