@@ -1,4 +1,5 @@
 /** Converts tool output to the recorded format. Pure. */
+import { rangesChain } from "../../src/plan/range-rules.ts";
 
 /** `ipvsadm -Sn`, `ip -o address`: lines in byte order, without trailing spaces. */
 export function sortedLines(text: string): string {
@@ -27,15 +28,21 @@ export function linkForm(text: string): string {
   return joinLines(lines);
 }
 
-const recordedTables = ["filter", "nat"] as const;
+/** The tables to record. Only port ranges have a chain in mangle. */
+export function recordedTables(
+  hasChain: (table: string, chain: string) => boolean,
+): readonly string[] {
+  return hasChain("mangle", rangesChain) ? ["filter", "nat", "mangle"] : ["filter", "nat"];
+}
 
 /**
- * `iptables-save` of the tables filter and nat: chains in byte order, each followed by its rules in their own order.
+ * `iptables-save` of the recorded tables: chains in byte order, each followed by its rules in their own order.
  * Omits counters and canary chains, by which a proxy detects flushed rules.
  */
 export function iptablesForm(text: string): string {
   const tables = readTables(text);
-  const lines = recordedTables.flatMap((name) => [`*${name}`, ...tableLines(tables.get(name))]);
+  const names = recordedTables((table, chain) => tables.get(table)?.has(chain) === true);
+  const lines = names.flatMap((name) => [`*${name}`, ...tableLines(tables.get(name))]);
   return joinLines(lines);
 }
 

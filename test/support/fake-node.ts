@@ -58,6 +58,7 @@ export class FakeNode {
 
   async start(): Promise<void> {
     this.#figures.clear();
+    this.kernel.ipvs.portRangeMarks = [this.#config.portRangeMarks ?? 0];
     this.#daemon = await startDaemon({
       config: this.#config,
       kernel: this.kernel,

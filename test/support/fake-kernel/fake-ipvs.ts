@@ -23,6 +23,7 @@ import {
   type VirtualServerTraffic,
 } from "../../../src/state/traffic.ts";
 import {
+  isWithinMask,
   type VirtualServer,
   type VirtualServerId,
   virtualServerKey,
@@ -50,6 +51,8 @@ export class FakeIpvs implements Ipvs {
   readonly schedulers: Set<string> = new Set([
     ...["rr", "wrr", "lc", "wlc", "fo", "ovf", "lblc", "lblcr", "dh", "sh", "mh", "sed", "nq"],
   ]);
+  /** Masks of the firewall marks whose virtual servers are listed. */
+  portRangeMarks: readonly number[] = [0xffffffff];
   #timeouts: IpvsTimeouts = { tcpSeconds: 900, tcpFinSeconds: 120, udpSeconds: 300 };
 
   constructor(operations: Operations) {
@@ -91,7 +94,9 @@ export class FakeIpvs implements Ipvs {
 
   async listVirtualServers(): Promise<readonly VirtualServer[]> {
     return this.#operations.read("ipvs", "list-virtual-servers", "", () =>
-      this.peek().map(({ virtualServer }) => virtualServer),
+      this.peek()
+        .map(({ virtualServer }) => virtualServer)
+        .filter((server) => this.#isListed(server)),
     );
   }
 
@@ -196,6 +201,10 @@ export class FakeIpvs implements Ipvs {
       const operation: Operation = { facility: "ipvs", action: "check-scheduler", subject };
       throw failureError(operation, errno.ENOENT);
     });
+  }
+
+  #isListed({ protocol, port }: VirtualServerId): boolean {
+    return protocol !== "FWM" || this.portRangeMarks.some((mask) => isWithinMask(port, mask));
   }
 
   #carryOut(change: IpvsChange): void {

@@ -11,7 +11,7 @@ import {
 import type { Protocol } from "../../../src/base/protocol.ts";
 import type { RealServer } from "../../../src/state/real-server.ts";
 import type { SetEntry } from "../../../src/state/set-entry.ts";
-import type { VirtualServerId } from "../../../src/state/virtual-server.ts";
+import { markServerId, type VirtualServerId } from "../../../src/state/virtual-server.ts";
 import type { FakeKernel } from "./fake-kernel.ts";
 import { nodeAddress } from "./fake-link.ts";
 
@@ -42,10 +42,16 @@ const protocols: Readonly<Record<string, Protocol>> = {
 };
 const forwardingMethods: Readonly<Record<string, number>> = { "-m": 0, "-i": 2, "-g": 3 };
 
-/** `-A|-E PLACE -s SCHEDULER`, `-D PLACE`, `-a|-e PLACE -r REAL METHOD -w WEIGHT`, `-d PLACE -r REAL`. */
-function ipvsadm({ ipvs }: FakeKernel, words: readonly string[]): void {
+/**
+ * `-A|-E PLACE -s SCHEDULER`, `-D PLACE`, `-a|-e PLACE -r REAL METHOD -w WEIGHT`, `-d PLACE -r REAL`. A place is
+ * `-t 10.96.0.10:80` or `-f 65536 -6`, for example.
+ */
+function ipvsadm({ ipvs }: FakeKernel, all: readonly string[]): void {
+  const family = all[3] === "-6" ? "IPv6" : "IPv4";
+  const words = all.filter((word) => word !== "-6");
   const [verb = "", option = "", place = "", , value = ""] = words;
-  const virtualServer = serverOf(option, place);
+  const virtualServer =
+    option === "-f" ? markServerId(family, Number(place)) : serverOf(option, place);
   if (verb === "-D") {
     mustBeThere(ipvs.peek().some(({ virtualServer: held }) => isSame(held, virtualServer)));
     ipvs.interfere({ kind: "virtual-server-remove", before: virtualServer });

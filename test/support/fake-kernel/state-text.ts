@@ -7,7 +7,7 @@ import { familyOf, hostPort, hostPrefixLength } from "../../../src/base/ip.ts";
 import type { ObservedChain } from "../../../src/kernel/kernel.ts";
 import type { IpSet } from "../../../src/state/ip-set.ts";
 import { type VirtualServer, virtualServerFlags } from "../../../src/state/virtual-server.ts";
-import { inRecordedOrder } from "../../golden/recorded-form.ts";
+import { inRecordedOrder, recordedTables } from "../../golden/recorded-form.ts";
 import type { FakeKernel } from "./fake-kernel.ts";
 
 /** `ipvsadm -Sn`, sorted. */
@@ -35,10 +35,15 @@ export function ipSetText({ ipSets }: FakeKernel): string {
   return sortedText(lines);
 }
 
-/** `iptables-save` without counters. Tables and chains are sorted; rules keep their order. */
+/**
+ * `iptables-save` without counters. Tables and chains are sorted; rules keep their order. The mangle table is included
+ * if it contains a chain for port ranges.
+ */
 export function iptablesText({ iptables }: FakeKernel, family: IpFamily): string {
   const chains = iptables.peek(family);
-  const lines = ["filter", "nat"].flatMap((table) => [
+  const lines = recordedTables((table, name) =>
+    chains.some((chain) => chain.table === table && chain.name === name),
+  ).flatMap((table) => [
     `*${table}`,
     ...chains
       .filter((chain) => chain.table === table)
@@ -60,7 +65,7 @@ export function addressesText({ link }: FakeKernel): string {
 
 const forwardingMethods: Readonly<Record<number, string>> = { 0: "-m", 2: "-i", 3: "-g" };
 
-const protocolOptions = { TCP: "-t", UDP: "-u", SCTP: "--sctp-service", FWM: "-f" } as const;
+const protocolOptions = { TCP: "-t", UDP: "-u", SCTP: "--sctp-service" } as const;
 
 /** ipvsadm's names for the scheduler flags of `sh` and `mh`. */
 const namedFlags: readonly (readonly [number, string])[] = [
@@ -69,6 +74,7 @@ const namedFlags: readonly (readonly [number, string])[] = [
 ];
 
 function placeText({ protocol, address, port }: VirtualServer): string {
+  if (protocol === "FWM") return `-f ${port}${familyOf(address) === "IPv6" ? " -6" : ""}`;
   return `${protocolOptions[protocol]} ${hostPort(address, port)}`;
 }
 

@@ -55,6 +55,7 @@ export const clusterFlags: fc.Arbitrary<Readonly<Record<string, string>>> = fc
     "ipvs-scheduler": fc.constantFrom("rr", "mh"),
     "kube-ipvs-foreign-virtual-servers": fc.constantFrom("keep", "delete"),
     "kube-ipvs-reserved-addresses": fc.constantFrom(undefined, "refuse"),
+    "kube-ipvs-port-range-marks": fc.constant("0x3fff0000"),
     "kube-ipvs-unbound-addresses": fc.constantFrom(undefined, "203.0.113.1/32,2001:db8::1/128"),
   })
   .map((flags) => present(flags) as Readonly<Record<string, string>>);

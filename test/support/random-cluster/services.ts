@@ -111,6 +111,8 @@ const annotations: fc.Arbitrary<Fields> = fc
     "one-packet": fc.constantFrom(undefined, undefined, "true"),
     "drain-deadline": fc.constantFrom(undefined, "0s", "1m", "soon"),
     weights: fc.constantFrom(undefined, undefined, "slice"),
+    // Only nodes with `kubeIpvs.portRangeMarks` serve ranges.
+    "port-range": fc.constantFrom(undefined, undefined, "80,7000-7100", "50-90", "9-1"),
     canary: fc.constantFrom(undefined, undefined, "slice=a-x,share=10%", "zone=z1,share=0%"),
   })
   .map((values) =>

@@ -35,7 +35,7 @@ const choicesOf: Readonly<Record<DamageKind, Choices>> = {
   "change-scheduler": (state) => places(state).map((place) => `ipvsadm -E ${place} -s lc`),
   "add-real-server": (state) =>
     places(state).map((place) => {
-      const real = place.includes("[") ? "[fd00:99::9]:99" : "10.99.9.9:99";
+      const real = /\[|-6/.test(place) ? "[fd00:99::9]:99" : "10.99.9.9:99";
       return `ipvsadm -a ${place} -r ${real} -m -w 1`;
     }),
   "add-entry": () => ["ipset add KUBE-CLUSTER-IP 10.9.9.9,tcp:80"],
@@ -84,10 +84,9 @@ export function damageCommand(
   return choices[nth % Math.max(1, choices.length)];
 }
 
-/** `-t 10.96.0.10:80` */
+/** `-t 10.96.0.10:80`, or `-f 65536` and `-f 65536 -6` for a firewall mark. */
 export function placeOf(line: string): string {
-  const [, option = "", place = ""] = line.split(" ");
-  return `${option} ${place}`;
+  return /^-\S+ (-\S+ \S+(?: -6)?)/.exec(line)?.[1] ?? "";
 }
 
 export function lines(text: string | undefined): readonly string[] {
@@ -103,7 +102,7 @@ function places(state: KernelState): readonly string[] {
 function reals(state: KernelState): readonly { readonly place: string; readonly real: string }[] {
   return lines(state.ipvs)
     .filter((line) => line.startsWith("-a"))
-    .map((line) => ({ place: placeOf(line), real: line.split(" ")[4] ?? "" }));
+    .map((line) => ({ place: placeOf(line), real: / -r (\S+)/.exec(line)?.[1] ?? "" }));
 }
 
 /** `KUBE-CLUSTER-IP 10.96.0.10,tcp:80` */

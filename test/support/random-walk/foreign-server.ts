@@ -20,6 +20,7 @@ export const foreignServers: readonly ForeignServer[] = [
   foreign("-u", "203.0.113.2", 53),
   foreign("-t", "2001:db8::1", 80),
   nodePort(30_083),
+  firewallMark(7),
 ];
 
 function foreign(option: "-t" | "-u", address: string, port: number): ForeignServer {
@@ -32,6 +33,13 @@ function foreign(option: "-t" | "-u", address: string, port: number): ForeignSer
     commands: [`ipvsadm -A ${place} -s wlc`, `ipvsadm -a ${place} -r ${real} -g -w 5`],
     entry: `${address},${option === "-t" ? "tcp" : "udp"}:${port}`,
   };
+}
+
+/** A mark that is not one of kube-ipvs's. */
+function firewallMark(mark: number): ForeignServer {
+  const place = `-f ${mark}`;
+  const commands = [`ipvsadm -A ${place} -s wlc`, `ipvsadm -a ${place} -r 10.250.1.1:0 -g -w 5`];
+  return { place, commands, entry: "no set contains marks" };
 }
 
 /** A virtual server on a node address, where a Service may request a node port. */

@@ -6,6 +6,7 @@ import { observeKernel } from "../../golden/observe.ts";
 import { ClusterNode, type NodeSettings } from "../cluster-node.ts";
 import type { NamedObject } from "../memory-source.ts";
 import type { ApiObject } from "../objects.ts";
+import { portRangeMarks } from "./plan-from-scratch.ts";
 import type { WalkSettings } from "./walk-step.ts";
 import { differencesIn, type WalkNode } from "./walker.ts";
 
@@ -106,6 +107,9 @@ function nodeSettings(settings: WalkSettings): NodeSettings {
   return {
     nodePortAddresses,
     ipvs: { scheduler, excludeCIDRs: excludeCidrs },
-    kubeIpvs: { verificationPeriod: "1s", ruleCheckPeriod: "1s", manualWeights: "repair" },
+    kubeIpvs: {
+      ...{ verificationPeriod: "1s", ruleCheckPeriod: "1s", manualWeights: "repair" },
+      portRangeMarks,
+    },
   };
 }

@@ -28,6 +28,9 @@ export async function planFromScratch(beginning: Beginning): Promise<KernelState
   return state;
 }
 
+/** The value of `kubeIpvs.portRangeMarks` in all walks. */
+export const portRangeMarks = "0x3fff0000";
+
 /** Converts settings to the program's flags. */
 export function flagsOf(settings: WalkSettings): Readonly<Record<string, string>> {
   const { scheduler, excludeCidrs, nodePortAddresses } = settings;
@@ -36,5 +39,6 @@ export function flagsOf(settings: WalkSettings): Readonly<Record<string, string>
     "ipvs-exclude-cidrs": excludeCidrs.join(","),
     "nodeport-addresses": nodePortAddresses.join(","),
     "kube-ipvs-manual-weights": "repair",
+    "kube-ipvs-port-range-marks": portRangeMarks,
   };
 }
