@@ -22,9 +22,9 @@ export function openKernelForCleanUp(config: Config, context: KernelContext): Pr
 
 /** The configured mask of firewall marks, and those of earlier runs, whose virtual servers must be removed. */
 export function ownMarks({
-  statePath,
+  stateFile,
   portRangeMarks,
-}: Pick<Config, "statePath" | "portRangeMarks">): readonly number[] {
-  const earlier = marksIn(readState(statePath));
+}: Pick<Config, "stateFile" | "portRangeMarks">): readonly number[] {
+  const earlier = marksIn(readState(stateFile));
   return portRangeMarks === undefined ? earlier : [...earlier, portRangeMarks];
 }
