@@ -235,7 +235,7 @@ export const metricTable = {
   refusedConnections: {
     name: "kube_ipvs_userspace_refused_connections_total",
     type: "counter",
-    help: "Connections that userspace mode closed because of a connection limit, per Service or overall",
+    help: "Connections that userspace mode closed because of a per-Service or overall connection limit",
   },
   ignoredAnnotations: {
     name: "kube_ipvs_ignored_annotations",

@@ -85,7 +85,7 @@ class Progress {
 }
 
 /**
- * A case that takes several times its expected duration will not finish. Another proxy may take much longer than
+ * A case that takes several times its expected duration counts as stuck. Other proxies may be much slower than
  * kube-ipvs.
  */
 function limitSeconds({ expectedSeconds }: Case): number {

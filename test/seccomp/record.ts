@@ -1,5 +1,5 @@
 /**
- * Prints the system calls that the program makes from start to end, one per line: deploy/seccomp/recorded-calls.txt
+ * Prints the system calls that the program makes from start to end, one per line, for deploy/seccomp/recorded-calls.txt
  * (`make seccomp`). Prints the started programs on standard error. Runs in the lab.
  */
 import { shell } from "../support/netns/network-namespace.ts";

@@ -5,7 +5,7 @@ import { join } from "node:path";
 const root = join(import.meta.dirname, "../..");
 
 /**
- * Asserts that the program logged none of these events. Also fails if an event is in no source file, because the
+ * Asserts that the program logged none of these events. Also fails if an event is in no source file; otherwise, the
  * assertion would always pass after a rename.
  */
 export function assertNotLogged(output: string, ...events: readonly string[]): void {

@@ -20,7 +20,7 @@ export const sysdumpCommand: Command = {
   description:
     "Writes a .tar.gz archive with the output of status, services, drains, plan, doctor and explain, " +
     "the configuration, metrics, virtual servers, sets, rules, addresses, routes, kernel settings " +
-    "and the end of the log. With SERVICE, explain traces packets to this Service instead of to a sample of Services. The archive contains no secrets, and kube-ipvs show prints it.\n" +
+    "and the end of the log. With SERVICE, explain traces packets to this Service instead of to a sample of Services. The archive contains no secrets. Print it with kube-ipvs show.\n" +
     "The index names each part that fails, takes longer than 15 seconds or is larger than 16 MB. " +
     "After 90 seconds, the remaining parts are skipped.\n" +
     "Exit codes: 0 success; 1 error.",

@@ -143,7 +143,7 @@ export const ownFields = [
     path: "kubeIpvs.claimsFile",
     default: "/var/lib/kube-ipvs/claims.json",
     keepsZero: true,
-    help: "file that records when each external and load-balancer IP was first claimed, and that survives restarts and reboots; if empty, the oldest Service owns a contested IP after a restart",
+    help: "file that records when each external and load-balancer IP was first claimed, and that survives restarts and reboots; if no file is set, the oldest Service owns a contested IP after a restart",
   },
   {
     path: "kubeIpvs.serviceFrontendLimit",
@@ -287,7 +287,7 @@ export const ownFields = [
   {
     path: "kubeIpvs.secureMetricsBindAddress",
     kind: "listen",
-    help: "IP and port (default port 10261) of a second metrics server for other hosts, with TLS. It asks the API server whether the client's bearer token may get the path, which requires the ClusterRole system:auth-delegator. If empty, there is no such server",
+    help: "IP and port (default port 10261) of a second metrics server for other hosts, with TLS. The server asks the API server whether the client's bearer token may get the path; kube-ipvs needs the ClusterRole system:auth-delegator for this. If empty, there is no such server",
   },
   {
     path: "kubeIpvs.secureMetricsCertFile",

@@ -25,7 +25,7 @@ export interface NftPlace {
 }
 
 export interface NftMatch {
-  /** False if the rule may match, but it is unknown whether it does. */
+  /** False if it is unknown whether the rule matches. */
   readonly isCertain: boolean;
   /** `unknown`: an expression that is not evaluated decides. Undefined if evaluation continues with the next rule. */
   readonly verdict?: NftVerdict | { readonly kind: "unknown" };

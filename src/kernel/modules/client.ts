@@ -101,7 +101,7 @@ export class ModulesClient implements Modules {
     const file = this.#parameterFile(name, parameter);
     writeKernelFile(file, value, `set module parameter ${file} to ${value}`, (code) =>
       unwritable.has(code)
-        ? `${file} is not writable; write it on the node, or run kube-ipvs with ` +
+        ? `${file} is not writable; set it on the node, or run kube-ipvs with ` +
           "--init-only in a privileged init container"
         : "",
     );

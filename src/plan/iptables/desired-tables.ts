@@ -33,7 +33,7 @@ class FamilyTables {
   /** Service ports with rules in a shared chain. */
   readonly #shared = new Map<SharedChainKey, Map<string, ServicePortRules>>();
   readonly #claims: TableClaims;
-  /** The chains to which several Services contribute, except those that planning has touched since. */
+  /** The chains with rules of several Services, except chains that planning has touched since the last rule set. */
   readonly #made = new Map<SharedChainKey, Chain>();
   /** The last rule set. Differs from the planned chains if planning has touched a chain since. */
   #ruleSet: RuleSet | undefined;

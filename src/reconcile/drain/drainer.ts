@@ -131,7 +131,7 @@ export class Drainer {
     return begun;
   }
 
-  /** The weights of all these virtual servers' real servers, by drain key. */
+  /** Weights of all real servers of these virtual servers, by drain key. */
   #cachedWeights(of: readonly Pick<Drain, "virtualServerKey">[]): ReadonlyMap<string, number> {
     const weights = new Map<string, number>();
     for (const virtualServerKey of new Set(of.map((one) => one.virtualServerKey))) {

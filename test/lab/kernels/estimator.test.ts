@@ -20,7 +20,7 @@ function threads(): readonly string[] {
     .filter((name) => /^\d+$/.test(name) && textOf(`${name}/comm`).startsWith("ipvs-e:"))
     .map((pid) => {
       const cpus = /^Cpus_allowed_list:\s*(.*)$/m.exec(textOf(`${pid}/status`))?.[1];
-      // After the name, which is in parentheses, nice is the 17th field; proc_pid_stat(5).
+      // `nice` is the 17th field after the name in parentheses; see proc_pid_stat(5).
       return `${cpus} ${textOf(`${pid}/stat`).split(") ")[1]?.split(" ")[16]}`;
     });
 }
