@@ -9,6 +9,7 @@ import { firstSyncCases } from "./cases/first-sync.ts";
 import { iptablesCases } from "./cases/iptables.ts";
 import { largeNodeCases } from "./cases/large-node.ts";
 import { memoryCases } from "./cases/memory.ts";
+import { ownCostCases } from "./cases/own-cost.ts";
 import { startUpCases } from "./cases/start-up.ts";
 import { userspaceCases } from "./cases/userspace.ts";
 
@@ -23,5 +24,6 @@ export const cases: readonly Case[] = [
   ...apiLoadCases,
   ...dataPlaneCases,
   ...iptablesCases,
+  ...ownCostCases,
   ...userspaceCases,
 ];
