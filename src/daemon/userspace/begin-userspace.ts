@@ -3,17 +3,13 @@
  * available.
  */
 import type { EventRecorder } from "../../api/event.ts";
-import type { ObjectSource } from "../../api/source.ts";
 import type { Clock } from "../../base/clock.ts";
 import { errorText } from "../../base/error-text.ts";
 import { type IpFamily, ipFamilies, isWildcard } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Config } from "../../config/config.ts";
 import type { ClosableConntrack, UsableIptables } from "../../kernel/open-iptables.ts";
-import type { Metrics } from "../../metrics/prometheus-metrics.ts";
 import type { ServicePort } from "../../model/service-port.ts";
-import type { ClaimMemory } from "../../plan/claims/claim-memory.ts";
-import type { HolderRecord } from "../../plan/claims/holder-record.ts";
 import type { SyncReport } from "../../reconcile/report.ts";
 import { listenAddressOf } from "../../userspace/listen-addresses.ts";
 import { UserspaceProxier } from "../../userspace/proxier.ts";
@@ -25,11 +21,10 @@ import { BackendWatch } from "../node/backend-watch.ts";
 import { rememberServers } from "../node/node-network.ts";
 import { ownMarks } from "../node/open-node-kernel.ts";
 import type { ListenersView, ServedAddress } from "../operator/daemon-view.ts";
-import type { ModeRecord } from "../process/mode-record.ts";
 import { connectionLimitEvent, startingEvent } from "../report/events.ts";
 import { ListenerReporter } from "../report/listener-reporter.ts";
-import type { ProxyHealth } from "../report/proxy-health.ts";
 import type { SyncHistory } from "../report/sync-history.ts";
+import type { DaemonParts } from "../start.ts";
 import { sourceListener } from "../sync/source-listener.ts";
 import { ListenerFlows } from "./listener-flows.ts";
 import { openNetworkReader } from "./network-reader.ts";
@@ -40,23 +35,21 @@ import { findIptables, type UserspacePlan } from "./plan-userspace.ts";
 import { Portals } from "./portals.ts";
 import { type Listeners, UserspaceLoop, type UserspaceLoopContext } from "./userspace-loop.ts";
 
-export interface UserspaceParts {
-  readonly clock: Clock;
-  readonly log: Logger;
-  readonly health: ProxyHealth;
-  readonly metrics: Metrics;
-  readonly source: ObjectSource;
+export interface UserspaceParts
+  extends Pick<
+    DaemonParts,
+    | "clock"
+    | "log"
+    | "health"
+    | "metrics"
+    | "source"
+    | "holderRecord"
+    | "claimMemory"
+    | "modeRecord"
+    | "onReport"
+    | "fail"
+  > {
   readonly events: EventRecorder;
-  /** If undefined, the owner of a contested address is unknown after a restart. */
-  readonly holderRecord?: HolderRecord;
-  /** If undefined, all claims are equally old and admitted. */
-  readonly claimMemory?: ClaimMemory;
-  /** Records which modes have run on this node. Undefined if this is not recorded. */
-  readonly modeRecord?: ModeRecord;
-  /** Called after each sync. */
-  readonly onReport?: (report: SyncReport) => void;
-  /** Ends the program because it cannot continue. */
-  readonly fail?: (error: Error) => void;
   /** Defaults to this machine's iptables programs. */
   readonly openIptables?: (log: Logger) => Promise<UsableIptables>;
 }
