@@ -61,19 +61,25 @@ export function mergeMeasured(
   return [...new Map(byKey).values()];
 }
 
-/** Names suites that were never run with a backend. */
-function missingLines(measured: readonly Measured[], suites: readonly string[]): readonly string[] {
-  const keys = new Set(measured.map(({ release, backend }) => `${release}, ${backend}`));
-  return [...keys].flatMap((key) => {
-    const ran = measured.filter(({ release, backend }) => `${release}, ${backend}` === key);
-    if (/, (?:nftables|none)$/.test(key)) return [];
+/** Names the suites that were never run with a backend although they should. */
+function missingLines(
+  measured: readonly Measured[],
+  suitesOf: Readonly<Record<Backend, readonly string[]>>,
+): readonly string[] {
+  const runs = Map.groupBy(measured, ({ release, backend }) => `${release}, ${backend}`);
+  return [...runs].flatMap(([key, ran]) => {
+    const suites = ran[0] === undefined ? [] : suitesOf[ran[0].backend];
     const missing = suites.filter((name) => !ran.some(({ suite }) => suite === name));
     return missing.length === 0 ? [] : [`Not run yet on ${key}: ${missing.join(", ")}.`, ""];
   });
 }
 
-/** Formats the report. Suites are in the order of `suites`, with nft first. */
-export function renderReport(measured: readonly Measured[], suites: readonly string[]): string {
+/** Formats the report. Suites are in the order of `suitesOf`, with nft first. */
+export function renderReport(
+  measured: readonly Measured[],
+  suitesOf: Readonly<Record<Backend, readonly string[]>>,
+): string {
+  const suites = [...new Set(Object.values(suitesOf).flat())];
   const sorted = measured.toSorted(
     (one, other) =>
       one.release.localeCompare(other.release) ||
@@ -107,7 +113,7 @@ export function renderReport(measured: readonly Measured[], suites: readonly str
     "|---|---|---|---:|---:|",
     ...rows,
     "",
-    ...missingLines(sorted, suites),
+    ...missingLines(sorted, suitesOf),
     red.length === 0 ? "No case failed." : ["Failed cases:", "", ...red].join("\n"),
     "",
     "Cases of `kernels/backends`:",

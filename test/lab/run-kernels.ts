@@ -73,7 +73,6 @@ const suitesOf: Readonly<Record<Backend, readonly string[]>> = {
   nftables: nftablesSuites,
   none: suitesWithoutIptables,
 };
-/** In the order of the report. */
 const reportedSuites: readonly string[] = [...new Set(Object.values(suitesOf).flat())];
 
 const runner: string = join(import.meta.dirname, "run-suites.ts");
@@ -180,7 +179,7 @@ async function main(): Promise<number> {
     reportedSuites.includes(suite),
   );
   write(measuredPath, JSON.stringify(measured, undefined, 1));
-  const text = renderReport(measured, reportedSuites);
+  const text = renderReport(measured, suitesOf);
   write(report, text);
   console.log(`\n${text}`);
   const unexpected = now.flatMap(({ red }) => red).filter((one) => !knownDeviations.has(one));
