@@ -41,6 +41,10 @@ const goals: readonly Goal[] = ["ipvs", "iptables", "userspace", "clean-up"];
 /** Longer than all pauses between retries, drain checks and leftover removals. */
 const restMs = 700_000;
 
+/** Values of `kubeIpvs.portRangeMarks`. The first one is unset. */
+const masks = [undefined, 0x3fff0000, 0x0fff8000] as const;
+type Mask = (typeof masks)[number];
+
 /** One node over several runs of the program. */
 class PairNode {
   readonly #kernel = Object.assign(new FakeKernel(), {
@@ -50,17 +54,20 @@ class PairNode {
   readonly #backends: readonly [FakeIptables, FakeIptables];
   readonly #clock = new FakeClock();
   readonly #ran = new Set<Mode>();
+  #marks: readonly number[] = [];
+  #mask: Mask;
 
   constructor() {
     const { operations, iptables, ipSets } = this.#kernel;
     const other = new FakeIptables(operations);
     other.useSets((name) => ipSets.has(name));
     this.#backends = [iptables, other];
-    this.use(0);
+    this.use(0, undefined);
   }
 
-  /** From now on, the node's programs use this backend. */
-  use(index: number): void {
+  /** From now on, the node's programs use this backend, and the program has these marks. */
+  use(index: number, mask: Mask): void {
+    this.#mask = mask;
     const [first, second] = this.#backends;
     const [iptables, unused] = index === 0 ? [first, second] : [second, first];
     Object.assign(this.#kernel, { iptables, unused });
@@ -81,11 +88,18 @@ class PairNode {
 
   async run(goal: Goal, services: readonly string[]): Promise<void> {
     for (const iptables of this.#backends) iptables.choice = choiceOf(iptables);
-    const { config } = load({ "proxy-mode": goal === "clean-up" ? "ipvs" : goal });
+    const mask = this.#mask === undefined ? "" : `0x${this.#mask.toString(16)}`;
+    const { config } = load({
+      "proxy-mode": goal === "clean-up" ? "ipvs" : goal,
+      "kube-ipvs-port-range-marks": mask,
+    });
+    const earlierMarks = this.#marks;
+    if (this.#mask !== undefined) this.#marks = [...new Set([...earlierMarks, this.#mask])];
+    this.#kernel.ipvs.portRangeMarks = this.#marks;
     try {
       if (goal === "clean-up") await this.#cleanUp(config);
       else if (goal === "userspace") await this.#runUserspace(config);
-      else await this.#runDaemon(config, services);
+      else await this.#runDaemon(config, services, earlierMarks);
     } finally {
       if (this.hasCrashed) this.#kernel.operations.revive();
     }
@@ -93,7 +107,7 @@ class PairNode {
 
   async #cleanUp(config: Config): Promise<void> {
     if (await cleanUpAndPrint(this.#kernel, config, () => {}, { clock: this.#clock }))
-      this.#ran.clear();
+      this.#noteTidied();
   }
 
   /** Writes the rules of userspace mode without a listener, and removes leftovers. */
@@ -108,14 +122,19 @@ class PairNode {
     if (await removed) this.#noteTidied("userspace");
   }
 
-  async #runDaemon(config: Config, services: readonly string[]): Promise<void> {
+  async #runDaemon(
+    config: Config,
+    services: readonly string[],
+    earlierMarks: readonly number[],
+  ): Promise<void> {
     const source = new MemorySource();
     for (const object of services.flatMap(objectsOf)) source.apply(object);
     const modeRecord = {
       earlier: new Set(this.#ran),
-      begin: (mode: Mode) => void this.#ran.add(mode),
+      earlierMarks,
+      begin: async (mode: Mode) => void this.#ran.add(mode),
       tidied: (mode: Mode) => this.#noteTidied(mode),
-    } as unknown as ModeRecord;
+    } satisfies ModeRecord;
     const daemon = await startDaemon({
       ...{ config, source, modeRecord, kernel: this.#kernel, clock: this.#clock },
       ...{ metrics: silentMetrics, log: silentLogger },
@@ -125,10 +144,11 @@ class PairNode {
     await daemon.stop();
   }
 
-  #noteTidied(mode: Mode): void {
+  #noteTidied(mode?: Mode): void {
     if (this.hasCrashed) return;
     this.#ran.clear();
-    this.#ran.add(mode);
+    if (mode !== undefined) this.#ran.add(mode);
+    this.#marks = mode === undefined || this.#mask === undefined ? [] : [this.#mask];
   }
 
   /** The state without kubelet's chains, which kube-proxy may have created. */
@@ -190,12 +210,22 @@ function choiceOf(iptables: FakeIptables): FakeIptables["choice"] {
 
 function objectsOf(name: string): readonly NamedObject[] {
   const number = name.codePointAt(0) ?? 0;
-  const clusterIps = [`10.96.0.${number}`];
+  const clusterIps = [`10.96.0.${number}`, `fd00:96::${number}`];
   const spec = number % 2 === 0 ? { loadBalancerSourceRanges: ["198.51.100.0/24"] } : {};
-  const status = { loadBalancer: { ingress: [{ ip: `203.0.113.${number}` }] } };
-  const wanted = service({ name, clusterIps, type: "LoadBalancer", spec, status });
-  const slice = endpointSlice({ service: name, endpoints: [endpoint(`10.244.1.${number}`)] });
-  return [wanted, slice] as unknown as readonly NamedObject[];
+  const status = {
+    loadBalancer: { ingress: [{ ip: `203.0.113.${number}` }, { ip: `2001:db8:113::${number}` }] },
+  };
+  // "a" and "b" have port ranges, with and without source ranges, in both families.
+  const metadata = { annotations: name === "c" ? {} : { "kube-ipvs.io/port-range": "7000-7100" } };
+  const wanted = service({ name, clusterIps, type: "LoadBalancer", spec, status, metadata });
+  const slices = [`10.244.1.${number}`, `fd00:244:1::${number}`].map((address) =>
+    endpointSlice({
+      name: `${name}-${address.replaceAll(":", "-")}`,
+      service: name,
+      endpoints: [endpoint(address)],
+    }),
+  );
+  return [wanted, ...slices] as unknown as readonly NamedObject[];
 }
 
 async function tryPair(seed: number): Promise<void> {
@@ -206,13 +236,14 @@ async function tryPair(seed: number): Promise<void> {
   const [backendBefore, backend] = [oneOf([0, 1]), oneOf([0, 1])];
   const [before, after] = [someServices(), someServices()];
   const kills = oneOf([0, 1, 2]);
-  const name = `${left} in ${backendBefore} (${before}) → ${goal} in ${backend} (${after})`;
+  const [maskBefore, mask] = [oneOf(masks), oneOf(masks)];
+  const name = `${left} in ${backendBefore} (${before}, ${maskBefore}) → ${goal} in ${backend} (${after}, ${mask})`;
 
   const node = new PairNode();
-  node.use(backendBefore);
+  node.use(backendBefore, maskBefore);
   if (left === "kube-proxy") node.leaveKubeProxyRules();
   else if (left !== "nothing") await node.run(left, before);
-  node.use(backend);
+  node.use(backend, mask);
   for (let kill = 0; kill < kills; kill += 1) {
     node.crashAt(1 + Math.floor(random() * 60));
     await node.run(goal, after).catch(() => undefined);
@@ -220,7 +251,7 @@ async function tryPair(seed: number): Promise<void> {
   await node.run(goal, after);
 
   const fresh = new PairNode();
-  fresh.use(backend);
+  fresh.use(backend, mask);
   await fresh.run(goal, after);
   assert.equal(node.state(), fresh.state(), `seed ${seed}: ${name}, ${kills} kills`);
 }
