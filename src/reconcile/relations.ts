@@ -13,7 +13,7 @@
  * | virtual server | the limits of its address and port | lifetime |
  * | real server | its virtual server | create |
  * | address | kube-ipvs0 | create |
- * | address | the address guard; any one of its virtual servers | lifetime |
+ * | address | the address guard; any one of its virtual servers; those of its port ranges | lifetime |
  *
  * The limits of an address and port with source ranges consist of its entry in KUBE-LOAD-BALANCER-FW, no source entries
  * other than the desired ones, the two firewall chains, and the jump to them. If this node is blocked, they also
@@ -181,10 +181,18 @@ export class Relations {
       else if (planned !== undefined) yield* this.#limitsOf(planned.virtualServer);
     } else if (dependent.type === "address") {
       yield* this.#guardsOf(dependent);
-      const servers = this.#view.desired.serversOfAddress(dependent.address);
-      yield {
-        anyOf: servers.map((key) => ({ subject: { type: "virtual-server", virtualServer: key } })),
-      };
+      const { desired } = this.#view;
+      const servers = desired
+        .serversOfAddress(dependent.address)
+        .map(
+          (virtualServer): Requirement => ({ subject: { type: "virtual-server", virtualServer } }),
+        );
+      yield { anyOf: servers };
+      // The address guard lets marked packets pass.
+      for (const virtualServer of desired.serversOfAddress(dependent.address)) {
+        const isOfRange = desired.virtualServer(virtualServer)?.range !== undefined;
+        if (isOfRange) yield { subject: { type: "virtual-server", virtualServer } };
+      }
     }
   }
 

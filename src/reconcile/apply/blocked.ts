@@ -1,5 +1,6 @@
 /** Finds changes that must be withheld because other changes were not made. Pure. */
 import { familyOf } from "../../base/ip.ts";
+import { rangesChain } from "../../plan/range-rules.ts";
 import { setFor } from "../../plan/sets.ts";
 import { setEntryParts } from "../../state/set-entry.ts";
 import type { VirtualServerId } from "../../state/virtual-server.ts";
@@ -53,7 +54,7 @@ export class NotMade {
         // therefore remain.
         return change.reason === "unwanted" && this.#has("virtual-server-remove");
       case "virtual-server-remove":
-        return this.#isBound(change);
+        return this.#isBound(change) || this.#isMarked(change);
       case "entry-remove":
         return this.#isStillNamed(change);
       case "chain-write":
@@ -72,6 +73,17 @@ export class NotMade {
    */
   #isBound({ before }: ChangeOf<"virtual-server-remove">): boolean {
     return this.#has("link-remove") || this.#isLeft({ type: "address", address: before.address });
+  }
+
+  /**
+   * A port range's virtual server remains while rules mark packets for it. Without it, they would be delivered to the
+   * node itself. Before a withdrawal, the address is removed.
+   */
+  #isMarked({ before, reason }: ChangeOf<"virtual-server-remove">): boolean {
+    if (before.protocol !== "FWM" || reason === "withheld") return false;
+    const family = familyOf(before.address);
+    const chain = { type: "chain", family, table: "mangle", chainName: rangesChain } as const;
+    return this.#changes.get(subjectKey(chain))?.kind === "chain-write";
   }
 
   /** Whether the removal of a resource that rules protect failed. */

@@ -52,7 +52,7 @@ export function* classifyServers(
 interface KernelTraces {
   /** The entries of both writers, because leftover sets mark leftover virtual servers. */
   readonly marks: Members;
-  /** Addresses in our address sets. */
+  /** Addresses in our address sets. With port ranges, also those in the address guard set. */
   readonly namedAddresses: ReadonlySet<string>;
   /** Families with bound addresses but an empty address guard set, because other software flushed the sets. */
   readonly flushedFamilies: ReadonlySet<IpFamily>;
@@ -105,6 +105,11 @@ function kernelTraces(cached: CachedState): KernelTraces {
     sources.some((entries) => entries.get(name)?.has(entry) === true);
   const namedAddresses = new Set<string>();
   const flushedFamilies = new Set<IpFamily>();
+  const hasMarks = (family: IpFamily): boolean =>
+    [...cached.virtualServers.values()].some(
+      ({ virtualServer: { protocol, address } }) =>
+        protocol === "FWM" && familyOf(address) === family,
+    );
   for (const family of ipFamilies) {
     for (const role of addressSetRoles) {
       const { name } = setFor(role, family);
@@ -113,7 +118,10 @@ function kernelTraces(cached: CachedState): KernelTraces {
       }
     }
     const guardSet = setFor("ipvsIps", family).name;
-    const hasGuards = sources.some((entries) => (entries.get(guardSet)?.size ?? 0) > 0);
+    const guards = sources.flatMap((entries) => [...(entries.get(guardSet) ?? [])]);
+    const hasGuards = guards.length > 0;
+    // An address with port ranges alone is in no other set.
+    if (hasMarks(family)) for (const entry of guards) namedAddresses.add(addressOf(entry));
     const isBound = [...cached.addresses].some((address) => familyOf(address) === family);
     if (!hasGuards && isBound) flushedFamilies.add(family);
   }

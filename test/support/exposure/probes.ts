@@ -12,6 +12,8 @@ export interface Probe {
   readonly packet: Packet;
   /** Fates that the packet must not have. */
   readonly forbidden: readonly Fate[];
+  /** Whether the packet may have a forbidden fate during a sync, but not after it. */
+  readonly mayOpen?: true;
 }
 
 /** Load balancer ports with their source ranges, by `address port`. */
@@ -96,14 +98,19 @@ function ownPorts(services: readonly ServiceRecord[]): readonly Probe[] {
   });
 }
 
-/** Clients of port ranges must not reach a node process instead. */
+/**
+ * Admitted clients of port ranges must not reach a node process instead. At an address that is already bound, rules mark
+ * packets a moment before the virtual server exists.
+ */
 function portsInRanges(services: readonly ServiceRecord[]): readonly Probe[] {
   return services.flatMap((service) => {
     const addresses = [...service.clusterIps, ...service.loadBalancerIps];
     return rangePortsOf(service).flatMap((port) =>
       addresses.flatMap((address) => {
         const [, source] = clients[familyOf(address)];
-        return source === undefined ? [] : [probe(source, address, port, ["node"])];
+        return source === undefined
+          ? []
+          : [{ ...probe(source, address, port, ["node"]), mayOpen: true as const }];
       }),
     );
   });

@@ -180,8 +180,8 @@ class Play {
 
   #judge(after: string): void {
     const got = this.#tryAll();
-    for (const [index, { name }] of this.#probes.entries()) {
-      if (got[index] && !this.#got[index]) {
+    for (const [index, { name, mayOpen }] of this.#probes.entries()) {
+      if (got[index] && !this.#got[index] && mayOpen !== true) {
         this.exposures.push({ kind: "opened", probe: name, after });
       }
     }

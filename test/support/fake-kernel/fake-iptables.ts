@@ -56,9 +56,9 @@ export class FakeIptables implements Iptables {
     return this.#tables[family][name];
   }
 
-  /** Returns all chains as `observe` does, without delay or injected failures. */
+  /** Returns all chains that kube-ipvs may write, without delay or injected failures. */
   peek(family: IpFamily): readonly ObservedChain[] {
-    return [...this.#tables[family].filter.observe(), ...this.#tables[family].nat.observe()];
+    return tableOrder.flatMap((name) => this.#tables[family][name].observe());
   }
 
   /** Number of rules in both families that refer to a set. */
@@ -79,10 +79,11 @@ export class FakeIptables implements Iptables {
   async observe(family: IpFamily, scope: RulesScope = {}): Promise<readonly ObservedChain[]> {
     return this.#operations.read("iptables", "observe", family, () => {
       const readsMangle = scope.planned?.chains.some(({ table }) => table === "mangle") === true;
-      const mangle = readsMangle ? this.#tables[family].mangle.observe() : [];
-      const { raw, mangle: whole } = this.#tables[family];
-      const others = scope.hasAllTables === true ? [...raw.observe(), ...whole.observe()] : mangle;
-      const all = [...this.peek(family), ...others];
+      const hasAll = scope.hasAllTables === true;
+      const written = this.peek(family).filter(
+        ({ table }) => table !== "mangle" || readsMangle || hasAll,
+      );
+      const all = hasAll ? [...written, ...this.#tables[family].raw.observe()] : written;
       const canPrint = all.every((chain) => this.#isReadable(family, chain));
       return chainsInScope(all, scope, canPrint).map((chain) =>
         this.#isReadable(family, chain) ? chain : this.#jumpsAlone(family, chain, scope),

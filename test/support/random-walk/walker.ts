@@ -184,9 +184,6 @@ export class Walker {
   }
 
   async #damage({ damage }: Extract<WalkStep, { kind: "damage" }>): Promise<void> {
-    const shakes = ownershipKinds.has(damage.kind);
-    const isUnsure = this.#isOwnershipShaken || this.#isRecordOld || this.#foreign.length > 0;
-    if (shakes && isUnsure) return;
     // If one of several entries is deleted, only the process that wrote it knows who owns the virtual server.
     if (damage.kind === "remove-entry") {
       if (!this.#node.isRunning) return;
@@ -195,6 +192,10 @@ export class Walker {
     const state = await this.#node.state();
     const command = damageCommand(damage, state, (line) => !this.#isForeign(line));
     if (command === undefined) return;
+    // An address with only a port range is in none of the address sets.
+    const shakes = ownershipKinds.has(damage.kind) || command.startsWith("ipvsadm -D -f ");
+    const isUnsure = this.#isOwnershipShaken || this.#isRecordOld || this.#foreign.length > 0;
+    if (shakes && isUnsure) return;
     const repeats = (this.#repeats.get(command) ?? 0) + 1;
     this.#repeats.set(command, repeats);
     if (repeats > mostRepeats) return;

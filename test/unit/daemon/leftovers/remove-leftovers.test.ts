@@ -69,8 +69,8 @@ function removal(
 }
 
 function chainsIn(iptables: FakeIptables, pattern = /^KUBE-/): readonly string[] {
-  const mangle = iptables.table("IPv4", "mangle").observe();
-  return [...iptables.peek("IPv4"), ...mangle]
+  return iptables
+    .peek("IPv4")
     .map(({ name }) => name)
     .filter((name) => pattern.test(name));
 }
