@@ -23,6 +23,7 @@ const web = service({
   type: "LoadBalancer",
   clusterIps: ["10.96.0.10", "fd00:96::a"],
   ports: [servicePort({ nodePort: 30_080 })],
+  metadata: { annotations: { "kube-ipvs.io/port-range": "7000-7100" } },
   spec: { externalIPs: ["203.0.113.7"] },
   status: { loadBalancer: { ingress: [{ ip: "203.0.113.8" }] } },
 });
@@ -45,8 +46,12 @@ const sets: readonly (readonly ApiObject[])[] = [
   [],
 ];
 
+/** Values of `kubeIpvs.portRangeMarks`. */
+const masks = ["", "0x3fff0000", "0x0fff8000"];
+
 interface Start {
   readonly mode: Mode;
+  readonly portRangeMarks: string;
   /** Index in {@link sets}. */
   readonly objects: number;
   /** The program is killed after this number of log lines. 0 means after it has settled. */
@@ -56,6 +61,7 @@ interface Start {
 
 const starts: fc.Arbitrary<Start> = fc.record({
   mode: fc.constantFrom(...modes),
+  portRangeMarks: fc.constantFrom(...masks),
   objects: fc.nat(sets.length - 1),
   killedAfterLines: fc.oneof(
     { weight: 1, arbitrary: fc.constant(0) },
@@ -65,9 +71,13 @@ const starts: fc.Arbitrary<Start> = fc.record({
 });
 const histories = fc.noBias(fc.array(starts, { minLength: 4, maxLength: 4 }));
 
-function flagsOf(mode: Mode): readonly string[] {
+function flagsOf({
+  mode,
+  portRangeMarks,
+}: Pick<Start, "mode" | "portRangeMarks">): readonly string[] {
   return [
     `--proxy-mode=${mode}`,
+    ...(portRangeMarks === "" ? [] : [`--kube-ipvs-port-range-marks=${portRangeMarks}`]),
     "--iptables-min-sync-period=0s",
     "--kube-ipvs-udp-drain-deadline=1s",
   ];
@@ -104,22 +114,24 @@ describe("a node whose mode changes", () => {
   after(() => node.destroy());
 
   /** The result of a start on an empty node. */
-  async function freshState(mode: Mode, objects: number): Promise<string> {
-    const key = `${mode} ${objects}`;
+  async function freshState(last: Start): Promise<string> {
+    const { objects } = last;
+    const key = [...flagsOf(last), objects].join(" ");
     const known = fresh.get(key);
     if (known !== undefined) return known;
     shell(`dist/kube-ipvs --cleanup ${node.flags.join(" ")}; rm -rf /run/kube-ipvs`);
     node.apply(...(sets[objects] ?? []));
-    await node.start(flagsOf(mode));
+    await node.start(flagsOf(last));
     const settled = state();
     await node.stop("SIGTERM");
     fresh.set(key, settled);
     return settled;
   }
 
-  async function undergo({ mode, objects, killedAfterLines, signal }: Start): Promise<void> {
+  async function undergo(start: Start): Promise<void> {
+    const { objects, killedAfterLines, signal } = start;
     node.apply(...(sets[objects] ?? []));
-    const program = new Program([...node.flags, ...flagsOf(mode)]);
+    const program = new Program([...node.flags, ...flagsOf(start)]);
     if (killedAfterLines === 0) await program.prints(/SyncProxyRules complete/);
     else await program.prints(new RegExp(`(.*\\n){${killedAfterLines}}|SyncProxyRules complete`));
     program.kill(signal);
@@ -130,15 +142,15 @@ describe("a node whose mode changes", () => {
     const [history = []] = fc.sample(histories, { seed, numRuns: 1 });
     const text = history
       .map(
-        ({ mode, objects, killedAfterLines: lines, signal }) =>
-          `${mode} ${objects} ${lines === 0 ? signal : `${signal} after ${lines} lines`}`,
+        ({ mode, portRangeMarks, objects, killedAfterLines: lines, signal }) =>
+          `${mode} ${portRangeMarks} ${objects} ${lines === 0 ? signal : `${signal} after ${lines} lines`}`,
       )
       .join(", ");
     it(`ends in the state of a fresh start: seed ${seed}: ${text}`, async (test) => {
       const last = history.at(-1) ?? assert.fail();
-      const wanted = await freshState(last.mode, last.objects);
+      const wanted = await freshState(last);
       for (const start of history) await undergo(start);
-      await node.start(flagsOf(last.mode));
+      await node.start(flagsOf(last));
       const deadlineMs = performance.now() + 60_000;
       let there = state();
       while (there !== wanted && performance.now() < deadlineMs) {
