@@ -122,7 +122,7 @@ const linkIndexes: Readonly<Record<string, number>> = { eth0: 2, eth1: 3 };
 /** `-t TABLE -F CHAIN` */
 function iptables({ iptables: tables }: FakeKernel, words: readonly string[]): void {
   const [, table = "", verb = "", chain = ""] = words;
-  if (verb !== "-F" || (table !== "nat" && table !== "filter")) {
+  if (verb !== "-F" || (table !== "nat" && table !== "filter" && table !== "mangle")) {
     throw new UnknownCommand(`iptables ${words.join(" ")}`);
   }
   mustBeThere(tables.peek("IPv4").some((held) => held.table === table && held.name === chain));
