@@ -86,10 +86,11 @@ export function renderReport(
       other.backend.localeCompare(one.backend) ||
       suites.indexOf(one.suite) - suites.indexOf(other.suite),
   );
-  const rows = sorted.map(
-    ({ release, backend, suite, passed, failed }) =>
-      `| ${release} | ${backend} | ${suite} | ${passed} | ${failed} |`,
-  );
+  const runs = Map.groupBy(sorted, ({ release, backend }) => `${release} | ${backend}`);
+  const rows = [...runs].map(([key, ran]) => {
+    const sum = (name: "passed" | "failed"): number => ran.reduce((all, one) => all + one[name], 0);
+    return `| ${key} | ${ran.length} | ${sum("passed")} | ${sum("failed")} |`;
+  });
   const red = sorted.flatMap(({ release, backend, suite, red: names, why = [] }) =>
     names.map((name) => {
       const reason = knownDeviations.get(name) ?? ["bug", ...why].join(": ");
@@ -109,9 +110,11 @@ export function renderReport(
     "and sets with nf_tables. With `none`, the kernel has neither iptables nor ipset. The suite `kernels/backends` has",
     "rules in both backends simultaneously. `make test` runs all suites on Linux 6.12 with legacy iptables.",
     "",
-    "| kernel | backend | suite | passed | failed |",
-    "|---|---|---|---:|---:|",
+    "| kernel | backend | suites | passed | failed |",
+    "|---|---|---:|---:|---:|",
     ...rows,
+    "",
+    "[Every suite](data/kernels.json)",
     "",
     ...missingLines(sorted, suitesOf),
     red.length === 0 ? "No case failed." : ["Failed cases:", "", ...red].join("\n"),

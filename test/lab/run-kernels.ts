@@ -78,8 +78,8 @@ const reportedSuites: readonly string[] = [...new Set(Object.values(suitesOf).fl
 const runner: string = join(import.meta.dirname, "run-suites.ts");
 const project: string = join(import.meta.dirname, "../..");
 const report: string = join(project, "docs/reports/kernels.md");
-/** File with the results so far, for every kernel. */
-const measuredPath: string = join(project, "build/kernels.json");
+/** File with each suite's last result on each kernel. */
+const measuredPath: string = join(project, "docs/reports/data/kernels.json");
 
 /** Output lines of suites that belong in the report: numbers of compared states, and CPU shares. */
 const figureLine = /^ +(golden: \S+ +\d+ of \d+ match|with \d+ third-party rules in .*)$/gm;
@@ -178,7 +178,7 @@ async function main(): Promise<number> {
   const measured = mergeMeasured(readEarlier(), now).filter(({ suite }) =>
     reportedSuites.includes(suite),
   );
-  write(measuredPath, JSON.stringify(measured, undefined, 1));
+  write(measuredPath, `${JSON.stringify(measured, undefined, 1)}\n`);
   const text = renderReport(measured, suitesOf);
   write(report, text);
   console.log(`\n${text}`);
