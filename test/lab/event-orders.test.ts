@@ -21,11 +21,11 @@ import {
   slicePort,
 } from "../support/objects.ts";
 import { ObjectBook } from "../support/random-walk/object-book.ts";
-import { planFromScratch } from "../support/random-walk/plan-from-scratch.ts";
+import { planFromScratch, portRangeMarks } from "../support/random-walk/plan-from-scratch.ts";
 import { differencesIn } from "../support/random-walk/walker.ts";
 
 const settings = { scheduler: "rr", excludeCidrs: [], nodePortAddresses: [] };
-const soon = { verificationPeriod: "1s", ruleCheckPeriod: "1s" };
+const soon = { verificationPeriod: "1s", ruleCheckPeriod: "1s", portRangeMarks };
 
 /** A node with its objects, and manual changes to it. */
 class Stage {

@@ -36,10 +36,14 @@ export async function startInProcess(parts: InProcessParts): Promise<InProcessDa
   const { config, source, log = silentLogger, metrics = silentMetrics, iptablesBackend } = parts;
   const record = parts.holderRecord === undefined ? {} : { holderRecord: parts.holderRecord };
   const backend = iptablesBackend === undefined ? {} : { iptablesBackend };
-  const { mode, virtualAddresses } = config;
+  const { mode, virtualAddresses, portRangeMarks: marks } = config;
+  const portRangeMarks = marks === undefined ? [] : [marks];
   const wanted = config.rules === "auto" ? labRules : config.rules;
   const rules = mode === "ipvs" ? wanted : undefined;
-  const kernel = await openKernel({ log: silentLogger, rules, virtualAddresses, ...backend });
+  const kernel = await openKernel({
+    ...{ log: silentLogger, rules, virtualAddresses, portRangeMarks },
+    ...backend,
+  });
   const clock = systemClock;
   const health = new ProxyHealth(clock, 2 * config.syncPeriodMs);
   try {

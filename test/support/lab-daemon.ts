@@ -137,10 +137,12 @@ export async function withLabDaemon<T>(
 /** Runs `--cleanup` and returns the lines that it prints. */
 export async function cleanUpLab(flags: Flags = {}): Promise<readonly string[]> {
   const backend = { iptablesBackend: usualBackend, rules: labRules };
-  const kernel = await openKernel({ log: silentLogger, ...backend });
+  const config = configOf(flags);
+  const portRangeMarks = config.portRangeMarks === undefined ? [] : [config.portRangeMarks];
+  const kernel = await openKernel({ log: silentLogger, portRangeMarks, ...backend });
   const printed: string[] = [];
   try {
-    await cleanUpAndPrint(kernel, configOf(flags), (line) => printed.push(line));
+    await cleanUpAndPrint(kernel, config, (line) => printed.push(line));
     return printed;
   } finally {
     kernel.close();
