@@ -13,7 +13,7 @@ export const neededRights: readonly Right[] = [
   ...rightsTo("events.k8s.io", "events", ["create", "patch"]),
 ];
 
-/** What the secure metrics server needs, as granted by ClusterRole system:auth-delegator. */
+/** The permissions that the secure metrics server needs. The ClusterRole system:auth-delegator grants them. */
 export const reviewRights: readonly Right[] = [
   ...rightsTo("authentication.k8s.io", "tokenreviews", ["create"]),
   ...rightsTo("authorization.k8s.io", "subjectaccessreviews", ["create"]),

@@ -81,9 +81,11 @@ class Subject {
     const drains = (): Promise<readonly string[]> =>
       this.#daemon.metrics("kube_ipvs_draining_real_servers ");
     await eventually(drains, ["kube_ipvs_draining_real_servers 0"], 60_000);
-    assert.deepEqual(this.#daemon.errors, []);
+    const { errors } = this.#daemon;
     const held = this.#daemon.holders();
+    // A daemon that is still running would keep the test process alive.
     await this.#daemon.stop();
+    assert.deepEqual(errors, []);
     return held;
   }
 }

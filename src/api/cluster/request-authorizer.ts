@@ -21,7 +21,7 @@ export interface AuthorizedRequest {
 /** How long an answer is reused. A revoked token or permission is valid for at most this much longer. */
 const reuseMs = 10_000;
 const maxRemembered = 1_000;
-/** More requests are refused, so a client with many invalid tokens cannot occupy the connection to the API server. */
+/** Further requests are refused, so that a client with many invalid tokens cannot occupy the API connection. */
 const maxWaiting = 20;
 const timeoutMs = 10_000;
 
@@ -88,7 +88,7 @@ export class RequestAuthorizer {
   async #review({ path, verb, token }: AuthorizedRequest): Promise<Access> {
     try {
       const user = await this.#create("authentication", "TokenReview", { token });
-      if (fieldOf(user, "authenticated") !== true) return "unknown";
+      if (fieldOf(user, "authenticated") !== true) return this.#answered("unknown");
       const { username, uid, groups, extra } = (fieldOf(user, "user") ?? {}) as Partial<
         Record<string, unknown>
       >;
@@ -96,14 +96,19 @@ export class RequestAuthorizer {
         ...{ user: username, uid, groups, extra },
         nonResourceAttributes: { path, verb },
       });
-      this.#isFailing = false;
-      return fieldOf(decision, "allowed") === true ? "allowed" : "forbidden";
+      return this.#answered(fieldOf(decision, "allowed") === true ? "allowed" : "forbidden");
     } catch (error) {
       if (!this.#isFailing)
-        this.#log.error("Cannot check who requests metrics", { err: errorText(error) });
+        this.#log.error("Cannot check a token that requests metrics", { err: errorText(error) });
       this.#isFailing = true;
       return "unavailable";
     }
+  }
+
+  /** The next failure is logged again. */
+  #answered(access: Access): Access {
+    this.#isFailing = false;
+    return access;
   }
 
   /** Creates a review and returns its status. Throws ApiError. */

@@ -95,6 +95,21 @@ describe("access to a page", () => {
     assert.equal(log.lines.length, 1);
   });
 
+  it("is logged again if it fails after the API server has answered", async () => {
+    const fail = async (): Promise<void> => {
+      const access = ask();
+      await clock.advance(0);
+      connection.latest.refuse();
+      assert.equal(await access, "unavailable");
+    };
+    await fail();
+    const unknown = ask("bad");
+    await answer({ authenticated: false });
+    assert.equal(await unknown, "unknown");
+    await fail();
+    assert.equal(log.lines.length, 2);
+  });
+
   it("names the role that is missing", async () => {
     const access = ask();
     await answer({}, 403);
