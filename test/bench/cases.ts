@@ -10,6 +10,7 @@ import { iptablesCases } from "./cases/iptables.ts";
 import { largeNodeCases } from "./cases/large-node.ts";
 import { memoryCases } from "./cases/memory.ts";
 import { ownCostCases } from "./cases/own-cost.ts";
+import { rulesCases } from "./cases/rules.ts";
 import { startUpCases } from "./cases/start-up.ts";
 import { userspaceCases } from "./cases/userspace.ts";
 
@@ -26,4 +27,5 @@ export const cases: readonly Case[] = [
   ...iptablesCases,
   ...ownCostCases,
   ...userspaceCases,
+  ...rulesCases,
 ];

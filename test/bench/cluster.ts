@@ -35,23 +35,37 @@ export function serviceOf(index: number): ApiObject {
   });
 }
 
-/** The slices of a Service for these endpoints. */
-export function slicesOf(index: number, given: readonly number[]): readonly ApiObject[] {
+/** The slices of a Service for these endpoints. Endpoints from number `localFrom` run on the measured node. */
+export function slicesOf(
+  index: number,
+  given: readonly number[],
+  localFrom: number = Infinity,
+): readonly ApiObject[] {
   const count = Math.max(1, Math.ceil(given.length / endpointsPerSlice));
   return positions(count).map((part) => {
     const own = given.slice(part * endpointsPerSlice, (part + 1) * endpointsPerSlice);
-    return sliceOf(index, part, own);
+    return sliceOf({ index, part, given: own, localFrom });
   });
 }
 
-function sliceOf(index: number, part: number, given: readonly number[]): ApiObject {
+function sliceOf({
+  index,
+  part,
+  given,
+  localFrom,
+}: {
+  readonly index: number;
+  readonly part: number;
+  readonly given: readonly number[];
+  readonly localFrom: number;
+}): ApiObject {
   return endpointSlice({
     name: `${nameOf(index)}-${part}`,
     service: nameOf(index),
     labels: { "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io" },
     endpoints: given.map((position) =>
       endpoint(endpointAddress(index, position), {
-        nodeName: "node-2",
+        nodeName: position < localFrom ? "node-2" : "node-1",
         zone: "z1",
         targetRef: podReference(index, position),
       }),

@@ -2,12 +2,12 @@
  * Opens TCP connections as fast as they are answered, and reports their number and latencies. Also
  * implements the server side.
  *
- *     connect serve PORT WORKERS                 answers one byte with one byte
- *     connect load ADDRESS PORT WORKERS MILLISECONDS
+ *     connect serve PORT WORKERS                 answers each byte with one byte
+ *     connect load ADDRESS PORT WORKERS MILLISECONDS EXCHANGES
  *
- * For each connection, the client connects, sends one byte, receives one byte and closes. Its
- * latency ends when the byte is received. Each worker has one connection at a time. Prints JSON:
- * connections per second, failures, and latencies in µs.
+ * For each connection, the client connects, sends one byte and receives one byte EXCHANGES times,
+ * and closes. Its latency ends when the last byte is received. Each worker has one connection at a
+ * time. Prints JSON: connections per second, failures, and latencies in µs.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -51,8 +51,7 @@ static void answer_all(int listener) {
 		int one = accept(listener, NULL, NULL);
 		if (one < 0) continue;
 		have_patience(one);
-		if (recv(one, &byte, 1, 0) == 1) send(one, &byte, 1, MSG_NOSIGNAL);
-		while (recv(one, &byte, 1, 0) > 0) continue;
+		while (recv(one, &byte, 1, 0) == 1) send(one, &byte, 1, MSG_NOSIGNAL);
 		close(one);
 	}
 }
@@ -72,21 +71,22 @@ static int serve(int port, int workers) {
 	return 0;
 }
 
-/* Returns 0 if the answer was received. */
-static int connect_once(const struct sockaddr_in *there) {
+/* Returns 0 if all answers were received. */
+static int connect_once(const struct sockaddr_in *there, int exchanges) {
 	char byte = 'x';
 	int one = socket(AF_INET, SOCK_STREAM, 0);
 	if (one < 0) die("socket");
 	have_patience(one);
-	int is_answered = connect(one, (const void *)there, sizeof *there) == 0 &&
-			  send(one, &byte, 1, MSG_NOSIGNAL) == 1 && recv(one, &byte, 1, 0) == 1;
+	int is_answered = connect(one, (const void *)there, sizeof *there) == 0;
+	for (int done = 0; is_answered && done < exchanges; done++)
+		is_answered = send(one, &byte, 1, MSG_NOSIGNAL) == 1 && recv(one, &byte, 1, 0) == 1;
 	close(one);
 	return is_answered ? 0 : -1;
 }
 
-static void load_until(const struct sockaddr_in *there, double end_us, struct tally *tally) {
+static void load_until(const struct sockaddr_in *there, double end_us, int exchanges, struct tally *tally) {
 	for (double began = now_us(); began < end_us && tally->count < MOST_TIMES;) {
-		int failed = connect_once(there);
+		int failed = connect_once(there, exchanges);
 		double now = now_us();
 		if (failed) {
 			tally->failures++;
@@ -112,7 +112,7 @@ static void print_tallies(const struct tally *tallies, int workers, double elaps
 	printf("],\"perSecond\":%.2f,\"failures\":%u}\n", count / (elapsed_us / 1e6), failures);
 }
 
-static int load(const char *address, int port, int workers, double milliseconds) {
+static int load(const char *address, int port, int workers, double milliseconds, int exchanges) {
 	struct sockaddr_in there = {.sin_family = AF_INET, .sin_port = htons((unsigned short)port)};
 	if (inet_pton(AF_INET, address, &there.sin_addr) != 1) die(address);
 	size_t size = (size_t)workers * sizeof(struct tally);
@@ -121,7 +121,7 @@ static int load(const char *address, int port, int workers, double milliseconds)
 	double began_us = now_us(), end_us = began_us + milliseconds * 1e3;
 	for (int worker = 0; worker < workers; worker++) {
 		if (fork() != 0) continue;
-		load_until(&there, end_us, &tallies[worker]);
+		load_until(&there, end_us, exchanges, &tallies[worker]);
 		_exit(0);
 	}
 	while (wait(NULL) > 0 || errno == EINTR) continue;
@@ -130,11 +130,14 @@ static int load(const char *address, int port, int workers, double milliseconds)
 }
 
 int main(int argc, char **argv) {
-	int workers = argc == 4 ? atoi(argv[3]) : argc == 6 ? atoi(argv[4]) : 0;
+	int workers = argc == 4 ? atoi(argv[3]) : argc == 7 ? atoi(argv[4]) : 0;
 	if (workers >= 1 && workers <= MOST_WORKERS) {
 		if (strcmp(argv[1], "serve") == 0) return serve(atoi(argv[2]), workers);
-		if (strcmp(argv[1], "load") == 0) return load(argv[2], atoi(argv[3]), workers, atof(argv[5]));
+		if (strcmp(argv[1], "load") == 0) {
+			return load(argv[2], atoi(argv[3]), workers, atof(argv[5]), atoi(argv[6]));
+		}
 	}
-	fprintf(stderr, "usage: connect serve PORT WORKERS | connect load ADDRESS PORT WORKERS MILLISECONDS\n");
+	fprintf(stderr,
+		"usage: connect serve PORT WORKERS | connect load ADDRESS PORT WORKERS MILLISECONDS EXCHANGES\n");
 	return 2;
 }

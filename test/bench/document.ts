@@ -5,7 +5,14 @@ import { cpus, release, totalmem } from "node:os";
 import { join } from "node:path";
 import { findLabKernel } from "../lab/lab-kernel.ts";
 import { type Plot, plotSvg } from "./plot.ts";
-import { type CaseResult, type Growth, type Row, summarize, verdictOf } from "./rows.ts";
+import {
+  type CaseResult,
+  type Growth,
+  type Row,
+  relativeTo,
+  summarize,
+  verdictOf,
+} from "./rows.ts";
 import { loadText, number, quantity, totals } from "./table.ts";
 
 const project: string = join(import.meta.dirname, "../..");
@@ -16,21 +23,37 @@ export const version: string = (
   JSON.parse(readFileSync(join(project, "package.json"), "utf8")) as { readonly version: string }
 ).version;
 
+const reports: string = join(project, "docs/reports");
+const rulesHeading = "\n## Rules with nf_tables\n";
+
+/** Cases that compare the writers of rules run on another kernel. The other results stay as they are. */
+const isAboutRules = (name: string): boolean => name.startsWith("rules-");
+
 export function writeDocument(results: readonly CaseResult[]): void {
-  const plots = plotsOf(results.flatMap(({ growth }) => growth));
+  const rules = results.filter(({ name }) => isAboutRules(name));
+  const others = results.filter(({ name }) => !isAboutRules(name));
+  const plots = plotsOf(others.flatMap(({ growth }) => growth));
   mkdirSync(plotsFolder, { recursive: true });
   for (const { file, plot } of plots) writeFileSync(join(plotsFolder, file), plotSvg(plot));
-  const parts = [
-    head(results),
-    targetsText(results),
+  const page = join(reports, "benchmarks.md");
+  const [front = "", section = ""] = readFileSync(page, "utf8").split(rulesHeading);
+  const newFront = [
+    head(others),
+    targetsText(others),
     "## Growth\n",
     ...plots.map(({ file, plot }) => `![${plot.title}](plots/${file})\n`),
-    casesText(results),
+  ].join("\n");
+  const parts = [
+    (others.length === 0 ? front : newFront).trimEnd(),
+    (rules.length === 0 ? section : rulesText(rules)).trim(),
   ];
-  const reports = join(project, "docs/reports");
-  writeFileSync(join(reports, "benchmarks.md"), `${parts.join("\n").trimEnd()}\n`);
-  mkdirSync(join(reports, "data"), { recursive: true });
-  writeFileSync(join(reports, "data/benchmarks.tsv"), dataText(results));
+  writeFileSync(page, `${parts.join(`\n${rulesHeading}\n`)}\n`);
+  const data = join(reports, "data/benchmarks.tsv");
+  const kept = readFileSync(data, "utf8")
+    .split("\n")
+    .slice(1, -1)
+    .filter((line) => (isAboutRules(line) ? rules : others).length === 0);
+  writeFileSync(data, dataText([...others, ...rules], kept));
 }
 
 function head(results: readonly CaseResult[]): string {
@@ -45,7 +68,7 @@ cases and how they are measured from outside the daemon.
   ${cpus().length} × ${cpus()[0]?.model.trim() ?? "unknown"}, ${Math.round(totalmem() / 2 ** 30)} GB, Linux ${release().split("-")[0]}. A system call or a fork costs several times
   as much as on a node, so compare ratios and growth, not absolute times.
 - **Version**: ${[...new Set(results.map((result) => result.version))].sort().join(" and ")}.
-- **When**: ${dates[0] ?? "never"} to ${dates.at(-1) ?? "never"} UTC; machine load average ${loadText(loads)}
+${notesOf(results)}- **When**: ${dates[0] ?? "never"} to ${dates.at(-1) ?? "never"} UTC; machine load average ${loadText(loads)}
   (up to 2 from the bench itself; other work made every figure worse).
 - **Result**: ${totals(results)}.
 `;
@@ -64,6 +87,8 @@ function targetsText(results: readonly CaseResult[]): string {
       }),
   );
   return `## Targets
+
+[data/benchmarks.tsv](data/benchmarks.tsv) has every figure of every case. \`make bench CASES=NAME\` repeats a case.
 
 | case | figure | target | measured | |
 |---|---|---|--:|---|
@@ -85,32 +110,76 @@ function labVersion(): string {
   }
 }
 
-function casesText(results: readonly CaseResult[]): string {
-  const lines = results.map(({ name, load, peer, failure }) => {
-    const broke = failure === undefined ? "" : `aborted: ${failure.split("\n")[0]}`;
-    const note = [peer === undefined ? "" : `peer: ${peer}`, broke].filter((text) => text !== "");
-    return `| ${[name, loadText(load), note.join("; ")].join(" | ")} |`;
+/** The measured peers, and the aborted cases. */
+function notesOf(results: readonly CaseResult[]): string {
+  const peers = new Set(results.flatMap(({ peer }) => peer ?? []));
+  const aborted = results.flatMap(({ name, failure }) =>
+    failure === undefined ? [] : `- **Aborted**: ${name}, ${failure.split("\n")[0]}.\n`,
+  );
+  return [...[...peers].map((peer) => `- **Peer**: ${peer}.\n`), ...aborted].join("");
+}
+
+/** One line for each figure, with the median of each writer and the ratios within rounds. */
+function rulesText(results: readonly CaseResult[]): string {
+  const all = results.flatMap(({ rows }) => rows);
+  const subjects = [...new Set(all.map(({ subject }) => subject))];
+  const figures = [...new Set(all.map(({ what }) => what))].filter(
+    (what) => !what.includes(relativeTo),
+  );
+  const ratioText = ({ value, samples }: Row): string => {
+    const summary = summarize(samples);
+    const spread =
+      summary === undefined ? "" : ` (${number(summary.least)}–${number(summary.most)})`;
+    return `${number(value)}${spread}`;
+  };
+  const marked = (row: Row, text: string): string =>
+    verdictOf(row) === "MISS" ? `**${text}**` : text;
+  const lines = figures.map((what) => {
+    const rows = all.filter((row) => row.what === what);
+    const ratios = all.filter((row) => row.what.startsWith(what + relativeTo));
+    const values = subjects.map((subject) => {
+      const row = rows.find((one) => one.subject === subject);
+      return row === undefined ? "" : marked(row, quantity(row.value, row.unit));
+    });
+    const target = (rows[0]?.target ?? ratios[0]?.target)?.text ?? "";
+    const ratioCells = subjects
+      .filter((subject) => all.some((row) => row.what.endsWith(relativeTo + subject)))
+      .map((subject) => {
+        const row = ratios.find((one) => one.what.endsWith(subject));
+        return row === undefined ? "" : marked(row, ratioText(row));
+      });
+    return `| ${[what, target, ...values, ...ratioCells].join(" | ")} |`;
   });
-  return `## Cases
+  const dates = results.map(({ startedAt }) => startedAt.slice(0, 16)).sort();
+  const rounds = Math.min(...all.map(({ samples }) => samples?.length ?? 0));
+  const heads = [
+    ...["figure", "target", ...subjects],
+    ...subjects.filter((one) => one !== "nf_tables").map((one) => `÷ ${one}`),
+  ];
+  return `
+Linux ${labVersion()}, ${dates[0]?.replace("T", " ")} to ${dates.at(-1)?.replace("T", " ")} UTC, load average ${loadText(results.flatMap(({ load }) => load))}. In
+each of at least ${rounds} rounds, every writer runs in a new lab kernel. The table shows medians, and nf_tables' ratios to the others
+within rounds (least–most). Missed targets are bold.
 
-[data/benchmarks.tsv](data/benchmarks.tsv) has every figure of every case. \`make bench CASES=NAME\` repeats a case.
-
-| case | load | note |
-|---|---|---|
+| ${heads.join(" | ")} |
+|---|---|${heads
+    .slice(2)
+    .map(() => "--:|")
+    .join("")}
 ${lines.join("\n")}
 `;
 }
 
 const dataHead = [
   ...["case", "figure", "subject", "target", "measured", "verdict"],
-  ...["median / p95", "least – most", "messages", "processes", "resident"],
+  ...["median / p95", "least – most", "messages", "processes", "resident", "load"],
 ];
 
-function dataText(results: readonly CaseResult[]): string {
-  const lines = results.flatMap(({ name, rows }) =>
-    rows.map((row) => [name, ...documentCells(row)]),
+function dataText(results: readonly CaseResult[], kept: readonly string[]): string {
+  const lines = results.flatMap(({ name, rows, load }) =>
+    rows.map((row) => [name, ...documentCells(row), loadText(load)].join("\t")),
   );
-  return [dataHead, ...lines].map((cells) => `${cells.join("\t")}\n`).join("");
+  return [dataHead.join("\t"), ...kept, ...lines].map((line) => `${line}\n`).join("");
 }
 
 function documentCells(row: Row): readonly string[] {

@@ -8,7 +8,7 @@ import { cpus } from "node:os";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { runInLab } from "../lab/lab.ts";
-import { findLabKernel } from "../lab/lab-kernel.ts";
+import { findLabKernel, type IptablesVariant } from "../lab/lab-kernel.ts";
 import { shell } from "../support/netns/network-namespace.ts";
 import type { AgentRequests, ExecResult } from "./agent-requests.ts";
 
@@ -24,6 +24,8 @@ export interface MachineOptions {
   /** Memory size in the format of `mem=`. */
   readonly memory?: string;
   readonly timeoutSeconds?: number;
+  /** Defaults to LAB_IPTABLES. */
+  readonly iptables?: IptablesVariant;
 }
 
 /** The processors of the API server and of the lab. They differ if there are two. */
@@ -59,6 +61,7 @@ export class Machine {
         timeoutSeconds: options.timeoutSeconds ?? 900,
         ipvs: "present",
         tap,
+        ...(options.iptables === undefined ? {} : { iptables: options.iptables }),
       },
       { stdout: note, stderr: note },
       this.#abort.signal,

@@ -58,6 +58,9 @@ export interface CaseResult {
   readonly failure?: string;
 }
 
+/** Separates a figure from what it is divided by. */
+export const relativeTo = ", relative to ";
+
 /** Sets the target of rows with this prefix to the peer's row with the same name. Pure. */
 export function notAbove(
   ours: readonly Row[],

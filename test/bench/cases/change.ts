@@ -109,17 +109,19 @@ interface Changed {
 }
 
 /** Alternately adds and removes endpoints. Each change affects a different Service until all have changed. */
-async function makeChanges(
+export async function makeChanges(
   {
     machine,
     server,
     subject,
     command,
+    localFrom,
   }: {
     readonly machine: Machine;
     readonly server: ApiServer;
     readonly subject: Subject;
     readonly command: SubjectCommand;
+    readonly localFrom?: number;
   },
   count: number,
   context: CaseContext,
@@ -131,7 +133,7 @@ async function makeChanges(
   const latenciesMs: number[] = [];
   for (let turn = 0; turn < count; turn++) {
     if (turn % 100 === 0) context.step(`${command.name}: change ${turn} of ${count}`);
-    latenciesMs.push(await changeOne(machine, server, turn));
+    latenciesMs.push(await changeOne(machine, server, turn, localFrom));
   }
   // Another proxy's sync continues for a long time after the change that started it.
   await (command.isOurs ? pause(500) : subject.becomesIdle());
@@ -146,12 +148,17 @@ async function makeChanges(
 }
 
 /** Time from the API server's write until the kernel shows the change. */
-async function changeOne(machine: Machine, server: ApiServer, turn: number): Promise<number> {
+async function changeOne(
+  machine: Machine,
+  server: ApiServer,
+  turn: number,
+  localFrom?: number,
+): Promise<number> {
   const index = Math.floor(turn / 2);
   const wanted = endpoints + (turn % 2 === 0 ? 1 : 0);
   const seen = machine.hasServers(clusterIpOf(index), servicePort, wanted);
   const beganMs = performance.now();
-  server.apply(...slicesOf(index, positions(wanted)));
+  server.apply(...slicesOf(index, positions(wanted), localFrom));
   await seen;
   return performance.now() - beganMs;
 }
@@ -183,7 +190,7 @@ function rowsOf(
             subject,
             kind: "count",
             unit: "",
-            what: `messages for ${count} changes (1 per new endpoint, 2 per removed endpoint), ${where}`,
+            what: `messages for ${count} changes, ${where}`,
             value: messages,
             ...target({ text: `≤ ${count * 1.5}`, most: count * 1.5 }),
           },

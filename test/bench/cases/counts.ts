@@ -44,12 +44,7 @@ function run(context: CaseContext): Promise<CaseOutcome> {
     return {
       rows: [
         ...rowsOf(`${turns} new endpoints`, added, turns, 0),
-        ...rowsOf(
-          `${turns} removed endpoints (set weight 0, count connections, delete)`,
-          removed,
-          2 * turns,
-          turns,
-        ),
+        ...rowsOf(`${turns} removed endpoints`, removed, 2 * turns, turns),
       ],
     };
   });

@@ -24,12 +24,12 @@ import { ourCommand, quietFlags, Subject } from "../subject.ts";
 const sizes: readonly number[] = [1, 1_000, 10_000];
 const rounds = 3;
 const roundMs = 1_000;
-const workers = 8;
+export const workers = 8;
 /**
  * Direct connections use another port. IPVS identifies answers by server, port, client and client port, so it would
  * treat a direct connection as one through the Service if the same client port was used within two minutes.
  */
-const ports = { service: 8080, direct: 8081 };
+export const ports = { service: 8080, direct: 8081 };
 const nodePort = 30_080;
 /**
  * A closed connection is tracked for 2 minutes, in which a fast machine opens more connections than the kernel can
@@ -53,15 +53,16 @@ interface Path {
   readonly direct?: string;
 }
 
+export const toClusterIp: Path = {
+  name: "pod to ClusterIP",
+  from: "pod-2",
+  address: clusterIpOf(0),
+  port: 80,
+  direct: "pod to pod, direct",
+};
 const paths: readonly Path[] = [
   { name: "pod to pod, direct", from: "pod-2", address: server.address, port: ports.direct },
-  {
-    name: "pod to ClusterIP",
-    from: "pod-2",
-    address: clusterIpOf(0),
-    port: 80,
-    direct: "pod to pod, direct",
-  },
+  toClusterIp,
   { name: "LAN to pod, direct", from: "client", address: server.address, port: ports.direct },
   {
     name: "LAN to NodePort",
@@ -102,7 +103,7 @@ function run(context: CaseContext): Promise<CaseOutcome> {
 }
 
 /** Service 0: a NodePort Service with the only serving pod. */
-function target(): readonly ApiObject[] {
+export function target(): readonly ApiObject[] {
   return [
     service({
       name: nameOf(0),
@@ -115,12 +116,12 @@ function target(): readonly ApiObject[] {
 }
 
 /** Services `from` to `to` - 1 with one endpoint each. */
-function others(from: number, to: number): readonly ApiObject[] {
+export function others(from: number, to: number): readonly ApiObject[] {
   return clusterOf({ services: to - from, endpoints: 1 }, from);
 }
 
 /** The first namespace of the lab is the node. Its dummy eth0 is replaced by the LAN. */
-async function buildNetwork(machine: Machine): Promise<void> {
+export async function buildNetwork(machine: Machine): Promise<void> {
   await machine.script(`
     ip link del eth0
     ip netns attach node $$
@@ -135,7 +136,7 @@ async function buildNetwork(machine: Machine): Promise<void> {
   await machine.run(["ping", "-c", "1", "-W", "5", clientAddress]);
 }
 
-async function startServer(machine: Machine, port: number): Promise<void> {
+export async function startServer(machine: Machine, port: number): Promise<void> {
   const argv = [
     ...["ip", "netns", "exec", server.name, program],
     ...["serve", String(port), String(workers)],
@@ -147,12 +148,16 @@ async function startServer(machine: Machine, port: number): Promise<void> {
   }
 }
 
-async function startDaemon(
+export async function startDaemon(
   machine: Machine,
   apiServer: ApiServer,
   services: number,
+  flags: readonly string[] = [],
 ): Promise<Subject> {
-  const subject = await Subject.start(machine, ourCommand(apiServer.url, quietFlags));
+  const subject = await Subject.start(
+    machine,
+    ourCommand(apiServer.url, [...quietFlags, ...flags]),
+  );
   await subject.hasSynced();
   await machine.hasLines(tableLines({ services, endpoints: 1 }));
   await subject.becomesIdle();
@@ -202,8 +207,13 @@ interface Load {
   readonly failures: number;
 }
 
-async function load(machine: Machine, path: Path, atOnce: number): Promise<Load> {
-  const words = ["load", path.address, path.port, atOnce, roundMs].map(String);
+export async function load(
+  machine: Machine,
+  path: Path,
+  atOnce: number,
+  exchanges = 1,
+): Promise<Load> {
+  const words = ["load", path.address, path.port, atOnce, roundMs, exchanges].map(String);
   const { stdout } = await machine.run([program, ...words], { namespace: path.from });
   return JSON.parse(stdout) as Load;
 }

@@ -1,5 +1,6 @@
 /** The first sync with an empty kernel, compared with the limit program and the usual tools in the same run. */
 import { join } from "node:path";
+import type { DesiredState } from "../../../src/plan/desired-state.ts";
 import { desiredFrom } from "../../support/many-services.ts";
 import type { ApiObject } from "../../support/objects.ts";
 import { ip } from "../../support/records.ts";
@@ -105,7 +106,7 @@ function runWithRoutes(
 async function run(plan: Plan, context: CaseContext): Promise<CaseOutcome> {
   context.step("writing messages and the tools' input");
   const objects = clusterOf(plan);
-  prepare(objects, plan.addressStep);
+  writeToolInput(files, prepare(objects), plan.addressStep);
   const limitsMs: number[] = [];
   const daemon: DaemonRun[] = [];
   let messages = 0;
@@ -134,10 +135,11 @@ async function run(plan: Plan, context: CaseContext): Promise<CaseOutcome> {
   return { rows: rowsOf(plan, { limitsMs, daemon, messages, toolsMs }) };
 }
 
-function prepare(objects: readonly ApiObject[], addressStep: number): void {
+/** Writes the limit program's messages. */
+export function prepare(objects: readonly ApiObject[]): DesiredState {
   const desired = desiredFrom(objects, [ip("192.168.10.11"), ip("10.200.0.2")]);
   writeMessages(files.messages, desired);
-  writeToolInput(files, desired, addressStep);
+  return desired;
 }
 
 interface DaemonRun {
@@ -148,7 +150,10 @@ interface DaemonRun {
   readonly peakMb: number;
 }
 
-async function watchFirstSync(subject: Subject, read: () => Promise<number>): Promise<DaemonRun> {
+export async function watchFirstSync(
+  subject: Subject,
+  read: () => Promise<number>,
+): Promise<DaemonRun> {
   const readAtMs = await read();
   await subject.hasSynced();
   const elapsedMs = performance.now() - readAtMs;
@@ -163,7 +168,7 @@ interface LimitTimes {
 }
 
 /** Runs in its own network namespace, so that everything in it disappears afterwards. */
-async function runLimit(machine: Machine): Promise<LimitTimes> {
+export async function runLimit(machine: Machine): Promise<LimitTimes> {
   const { stdout } = await inFreshNamespace(machine, [
     join(folder, "limit"),
     files.messages,

@@ -1,0 +1,295 @@
+/**
+ * Rules written with nf_tables, compared with rules written with iptables and ipset. Each round measures all writers
+ * one after another, each in a new lab kernel, so that other work on the machine affects all of them. Needs LAB_KERNEL
+ * with nf_tables.
+ */
+import { writeFileSync } from "node:fs";
+import { setTimeout as pause } from "node:timers/promises";
+import type { IptablesVariant } from "../../lab/lab-kernel.ts";
+import { positions } from "../../support/many-services.ts";
+import { node } from "../../support/objects.ts";
+import { type Case, type CaseContext, type CaseOutcome, megabytes, withMachine } from "../case.ts";
+import { type ClusterSize, clusterOf, serviceOf, sizeText, slicesOf } from "../cluster.ts";
+import type { Machine } from "../machine.ts";
+import { quantile, type Row, relativeTo, type Target } from "../rows.ts";
+import { objectsRead, ourCommand, quietFlags, Subject } from "../subject.ts";
+import { makeChanges } from "./change.ts";
+import {
+  buildNetwork,
+  load,
+  others,
+  ports,
+  startDaemon,
+  startServer,
+  target,
+  toClusterIp,
+  workers,
+} from "./data-plane.ts";
+import { prepare, runLimit, watchFirstSync } from "./first-sync.ts";
+
+interface Writer {
+  readonly name: string;
+  readonly flags: readonly string[];
+  readonly iptables: IptablesVariant;
+}
+
+const nfTables: Writer = {
+  name: "nf_tables",
+  flags: ["--kube-ipvs-rules=nftables"],
+  iptables: "nft",
+};
+const iptablesFlags = ["--kube-ipvs-rules=iptables"];
+/** The order within a round. */
+const writers: readonly Writer[] = [
+  { name: "iptables-legacy", flags: iptablesFlags, iptables: "legacy" },
+  nfTables,
+  { name: "iptables-nft", flags: iptablesFlags, iptables: "nft" },
+];
+
+interface Figure {
+  readonly what: string;
+  readonly unit: string;
+  readonly value: number;
+  readonly target?: Target;
+  /** What nf_tables must reach relative to the other writers. */
+  readonly relative?: Target;
+}
+
+/** Sizes, and how many times to repeat each measurement. */
+const rounds = Number(process.env["BENCH_ROUNDS"] ?? 5);
+const changes = 300;
+const firstSyncs: readonly (ClusterSize & {
+  readonly most: number;
+  readonly expectedSeconds: number;
+})[] = [
+  { services: 5_000, endpoints: 5, most: 4, expectedSeconds: 300 },
+  { services: 44_000, endpoints: 1, most: 1.2, expectedSeconds: 600 },
+];
+/** Only this size is also measured with changes, because the cost of a change does not grow with their number. */
+const changedServices = 5_000;
+const dataPlaneSizes: readonly number[] = [10, 1_000, 10_000];
+const loadsPerRound = 3;
+/** Enough to make opening the connection irrelevant. Each exchange has one packet in each direction. */
+const exchanges = 200;
+const foreignRules = 5_000;
+const foreignSeconds = 40;
+const foreignFile: string = `${import.meta.dirname}/../../../build/bench/foreign-rules.nft`;
+
+const notAbove: Target = { text: "≤ 1 ×", most: 1 };
+const notBelow: Target = { text: "≥ 1 ×", least: 1 };
+
+export const rulesCases: readonly Case[] =
+  process.env["LAB_KERNEL"] === undefined
+    ? []
+    : [
+        ...firstSyncs.map((plan) => ({
+          name: `rules-${plan.services}`,
+          title: `Rules with nf_tables and with iptables, ${sizeText(plan)}`,
+          expectedSeconds: plan.expectedSeconds,
+          run(context: CaseContext) {
+            prepare(clusterOf(plan));
+            return alternate(context, (writer, step) => measureSync(plan, writer, step));
+          },
+        })),
+        {
+          name: "rules-data-plane",
+          title: "Packets through rules with nf_tables and with iptables",
+          expectedSeconds: 900,
+          run: (context) => alternate(context, measureDataPlane),
+        },
+        {
+          name: "rules-foreign",
+          title: `Rules with nf_tables and with iptables beside ${foreignRules} third-party rules in nf_tables`,
+          expectedSeconds: 1_600,
+          run: (context) => alternate(context, measureBesideForeignRules),
+        },
+      ];
+
+type Step = (text: string) => void;
+
+async function alternate(
+  context: CaseContext,
+  measure: (writer: Writer, step: Step) => Promise<readonly Figure[]>,
+): Promise<CaseOutcome> {
+  const measured = new Map<Writer, (readonly Figure[])[]>(writers.map((writer) => [writer, []]));
+  for (let round = 1; round <= rounds; round++) {
+    for (const [writer, figures] of measured) {
+      const step: Step = (text) =>
+        context.step(`round ${round} of ${rounds}, ${writer.name}: ${text}`);
+      step("booting");
+      figures.push(await measure(writer, step));
+    }
+    context.keep(rowsOf(measured));
+  }
+  return { rows: rowsOf(measured) };
+}
+
+/** First sync, one changed endpoint, and memory. */
+function measureSync(
+  plan: (typeof firstSyncs)[number],
+  writer: Writer,
+  step: Step,
+): Promise<readonly Figure[]> {
+  const size = sizeText(plan);
+  // Some endpoints are on this node all the time. Otherwise, each change would add or remove their rules.
+  const local = [serviceOf(plan.services), ...slicesOf(plan.services, [0], 0)];
+  const options = { objects: [...clusterOf(plan), ...local], iptables: writer.iptables };
+  return withMachine(options, async (machine, server) => {
+    step("limit program");
+    const limit = await runLimit(machine);
+    step("first sync");
+    const command = ourCommand(server.url, [...quietFlags, ...writer.flags]);
+    const subject = await Subject.start(machine, command);
+    const { elapsedMs } = await watchFirstSync(subject, () => objectsRead(server));
+    const figures: Figure[] = [
+      { what: `first sync, ${size}`, unit: "ms", value: elapsedMs, relative: notAbove },
+      {
+        what: `first sync divided by limit program, ${size}`,
+        unit: "×",
+        value: elapsedMs / limit.ms,
+        target: { text: `≤ ${plan.most} × limit`, most: plan.most },
+      },
+    ];
+    await subject.becomesIdle();
+    const parts = { machine, server, subject, command };
+    const places =
+      plan.services === changedServices
+        ? ([
+            ["another node", Infinity],
+            ["this node", plan.endpoints],
+          ] as const)
+        : [];
+    for (const [place, localFrom] of places) {
+      const context = { step, keep: () => undefined };
+      const { cpuMs, processes } = await makeChanges({ ...parts, localFrom }, changes, context);
+      figures.push(
+        {
+          what: `CPU per changed endpoint on ${place}, ${size}`,
+          unit: "ms",
+          value: cpuMs / changes,
+          target: { text: "≤ 1.5 ms", most: 1.5 },
+        },
+        {
+          what: `processes started by ${changes} changed endpoints on ${place}, ${size}`,
+          unit: "",
+          value: processes,
+          target: { text: "0", most: 0 },
+        },
+      );
+    }
+    const { residentKb, peakKb, anonymousKb } = await subject.figures();
+    const memory = { unit: "MB", relative: notAbove };
+    figures.push(
+      { ...memory, what: `anonymous memory, ${size}`, value: megabytes(anonymousKb) },
+      {
+        ...memory,
+        what: `anonymous memory, peak, ${size}`,
+        value: megabytes(peakKb - residentKb + anonymousKb),
+      },
+    );
+    return figures;
+  });
+}
+
+function measureDataPlane(writer: Writer, step: Step): Promise<readonly Figure[]> {
+  const { iptables, flags } = writer;
+  return withMachine({ objects: [node(), ...target()], iptables }, async (machine, server) => {
+    await buildNetwork(machine);
+    await startServer(machine, ports.service);
+    const figures: Figure[] = [];
+    for (const [at, services] of dataPlaneSizes.entries()) {
+      step(`${services} Services`);
+      server.apply(...others(dataPlaneSizes[at - 1] ?? 1, services));
+      const subject = await startDaemon(machine, server, services, flags);
+      await subject.end();
+      const where = `${services.toLocaleString("en")} Services`;
+      figures.push(
+        {
+          what: `connections per second to a ClusterIP, ${where}`,
+          unit: "/s",
+          value: await rateOf(machine, 1),
+          relative: notBelow,
+        },
+        {
+          what: `packets per second to a ClusterIP, ${where}`,
+          unit: "/s",
+          value: (await rateOf(machine, exchanges)) * exchanges * 2,
+          relative: notBelow,
+        },
+      );
+    }
+    return figures;
+  });
+}
+
+/** Connections per second with this many exchanges each. */
+async function rateOf(machine: Machine, exchangesEach: number): Promise<number> {
+  const rates: number[] = [];
+  for (let run = 0; run < loadsPerRound; run++) {
+    const { perSecond, failures } = await load(machine, toClusterIp, workers, exchangesEach);
+    if (failures > 0) throw new Error(`${failures} connections failed`);
+    rates.push(perSecond);
+  }
+  return quantile(rates, 0.5);
+}
+
+/** With the default periods of all checks. */
+function measureBesideForeignRules(writer: Writer, step: Step): Promise<readonly Figure[]> {
+  const size = { services: 100, endpoints: 5 };
+  const options = { objects: clusterOf(size), iptables: writer.iptables };
+  return withMachine(options, async (machine, server) => {
+    const rules = positions(foreignRules).map(foreignRule);
+    writeFileSync(foreignFile, `add table ip other\nadd chain ip other rules\n${rules.join("\n")}`);
+    await machine.run(["nft", "-f", foreignFile]);
+    const subject = await Subject.start(machine, ourCommand(server.url, writer.flags));
+    await subject.hasSynced();
+    await pause(10_000);
+    const figures: Figure[] = [];
+    for (const each of ["", ", one more each second"]) {
+      step(`CPU${each}`);
+      const began = { cpuMs: (await subject.figures()).cpuMs, ms: performance.now() };
+      for (const second of positions(foreignSeconds)) {
+        if (each !== "") await machine.run(["nft", foreignRule(foreignRules + second)]);
+        await pause(began.ms + (second + 1) * 1_000 - performance.now());
+      }
+      const cpuMs = (await subject.figures()).cpuMs - began.cpuMs;
+      figures.push({
+        what: `CPU share beside ${foreignRules.toLocaleString("en")} third-party rules${each}`,
+        unit: "%",
+        value: (100 * cpuMs) / (performance.now() - began.ms),
+        target: { text: "≤ 0.5%", most: 0.5 },
+      });
+    }
+    return figures;
+  });
+}
+
+function foreignRule(index: number): string {
+  return `add rule ip other rules ip saddr 10.${index >> 8}.${index & 255}.1 tcp dport 80 return`;
+}
+
+/** Values of each writer, and the ratios within the rounds. */
+function rowsOf(measured: ReadonlyMap<Writer, readonly (readonly Figure[])[]>): readonly Row[] {
+  const ours = measured.get(nfTables) ?? [];
+  const samplesOf = (list: readonly (readonly Figure[])[], at: number): readonly number[] =>
+    list.map((figures) => figures[at]?.value ?? Number.NaN);
+  return (ours[0] ?? []).flatMap((figure, at) => {
+    const { what, unit, relative } = figure;
+    return [...measured].flatMap(([writer, list]): readonly Row[] => {
+      const samples = samplesOf(list, at);
+      const row: Row = {
+        ...{ subject: writer.name, what, unit, samples },
+        kind: "figure",
+        value: quantile(samples, 0.5),
+        ...(figure.target === undefined ? {} : { target: figure.target }),
+      };
+      if (relative === undefined || writer === nfTables) return [row];
+      const ratios = samplesOf(ours, at).map((value, round) => value / (samples[round] ?? value));
+      const ratio: Row = {
+        ...{ subject: nfTables.name, what: what + relativeTo + writer.name, unit: "×" },
+        ...{ kind: "figure", value: quantile(ratios, 0.5), samples: ratios, target: relative },
+      };
+      return [row, ratio];
+    });
+  });
+}
