@@ -74,7 +74,15 @@ export interface NftSet {
   readonly elements: readonly NftElement[];
 }
 
-export type NftHook = "INGRESS" | "PREROUTING" | "INPUT" | "FORWARD" | "OUTPUT" | "POSTROUTING";
+/** Hooks of the `bridge` family are INGRESS for packets that enter a bridge, and EGRESS for those that leave it. */
+export type NftHook =
+  | "INGRESS"
+  | "PREROUTING"
+  | "INPUT"
+  | "FORWARD"
+  | "OUTPUT"
+  | "POSTROUTING"
+  | "EGRESS";
 
 export interface NftBaseChain {
   /** Family and name, for example `inet firewalld`. */
@@ -83,8 +91,10 @@ export interface NftBaseChain {
   readonly hook: NftHook;
   readonly priority: number;
   readonly isDropPolicy: boolean;
-  /** The links of an INGRESS chain. Undefined for other hooks. */
+  /** The links of an INGRESS or EGRESS chain. Undefined for other hooks and in the `bridge` family. */
   readonly devices?: readonly string[];
+  /** Whether the chain belongs to the `bridge` family. */
+  readonly isBridge?: boolean;
 }
 
 /** Other software's rules that packets of one family traverse. Chains and sets are keyed by {@link nftKey}. */

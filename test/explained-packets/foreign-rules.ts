@@ -248,7 +248,6 @@ const sets: readonly (readonly [definition: string, ...entries: readonly string[
     ...["10.96.0.11,tcp:80,10.244.0.0/16", "10.96.0.11,tcp:80,10.244.1.0/24 nomatch"],
     ...["192.168.10.11,tcp:30011,192.168.20.0/24", "203.0.113.10,udp:80,192.168.0.0/16"],
   ],
-  ["fw-nets6 hash:net family inet6", "::/1", "8000::/1"],
 ];
 
 const setsInIpv4: string = sets
@@ -267,7 +266,6 @@ const setFirewall: ForeignRules = {
       raw: [
         "-A PREROUTING -p udp -m set --match-set fw-nets src -j DROP",
         "-A PREROUTING -m set --match-set fw-services dst,dst -j DROP",
-        "-A PREROUTING -m set --match-set fw-nets6 src -j DROP",
       ],
       mangle: [
         "-A POSTROUTING -m set --match-set fw-pairs src,dst -j DROP",
@@ -472,7 +470,54 @@ const nftTranslation: ForeignRules = {
     ]),
 };
 
+/** Rules that answers meet when they leave the node. */
+const answerFirewall: ForeignRules = {
+  name: "drops of answers",
+  script: (draw) => {
+    const filter = draw.some(
+      [
+        "-A OUTPUT -m conntrack --ctstate ESTABLISHED -s 10.96.0.0/16 -j DROP",
+        "-A OUTPUT -p tcp -m tcp --sport 8080 -j DROP",
+        "-A OUTPUT -p udp -m udp --sport 80 -j DROP",
+        "-A FORWARD -p tcp -m tcp --sport 8080 --tcp-flags SYN,ACK SYN,ACK -d 192.168.20.1/32 -j DROP",
+      ],
+      0.4,
+    );
+    const mangle = draw.some(
+      [
+        "-A POSTROUTING -o eth0 -s 203.0.113.0/24 -j DROP",
+        "-A POSTROUTING -p tcp -m tcp --sport 80 -d 10.244.0.0/16 -j DROP",
+        "-A OUTPUT -p udp -m udp --sport 30011 -j DROP",
+      ],
+      0.4,
+    );
+    return [
+      filter.length === 0 ? "" : restore("filter", filter),
+      mangle.length === 0 ? "" : restore("mangle", mangle),
+    ].join("");
+  },
+};
+
+const nftBridge: ForeignRules = {
+  name: "nftables bridge firewall",
+  isNft: true,
+  script: (draw) =>
+    nft([
+      "table bridge walls {",
+      `chain enter { type filter hook ${draw.one(["prerouting", "input"])} priority -200; policy accept;`,
+      draw.one(["ip saddr 10.244.8.5 tcp dport 80 drop", "udp dport 80 drop"]),
+      "}",
+      `chain leave { type filter hook ${draw.one(["output", "postrouting"])} priority 0; policy accept;`,
+      draw.one([
+        "ip daddr 10.244.8.10 udp dport 8080 drop",
+        "ip daddr 10.244.8.5 tcp sport 80 drop",
+      ]),
+      "}",
+      "}",
+    ]),
+};
+
 export const foreignRules: readonly ForeignRules[] = [
-  ...[firewalld, ufw, docker, calico, flannel, hostFirewall, setFirewall],
-  ...[nftFirewalld, nftHostFirewall, nftIngress, nftTranslation],
+  ...[firewalld, ufw, docker, calico, flannel, hostFirewall, setFirewall, answerFirewall],
+  ...[nftFirewalld, nftHostFirewall, nftIngress, nftTranslation, nftBridge],
 ];

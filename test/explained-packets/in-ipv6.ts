@@ -49,8 +49,7 @@ const words: readonly (readonly [ipv4: RegExp, ipv6: string])[] = [
   [/\bKUBE-CLUSTER-IP\b/g, "KUBE-6-CLUSTER-IP"],
   [/\bip addr add .* dev kube-ipvs0/g, "$& nodad"],
   [/\bip kube-ipvs\b/g, "ip6 kube-ipvs"],
-  [/\bfw-nets6\b/g, "fw-nets"],
-  [/\bfw-(?=(nets|hosts|services|netports|pairs|triples)\b)(?!nets src -j DROP)/g, "fw6-"],
+  [/\bfw-(?=(nets|hosts|services|netports|pairs|triples)\b)/g, "fw6-"],
   [/cali40/g, "cali60"],
   [/\bip (?=[sd]addr\b)/g, "ip6 "],
   [/\btable ip (?=translate)/g, "table ip6 "],
@@ -75,7 +74,7 @@ export function scriptInIpv6(script: string): string {
 
 /** Commands of ipset that create the same sets for IPv6. */
 export function setsInIpv6(commands: string): string {
-  const ownFamily = commands.replaceAll(/^.*(fw-nets6|bitmap:|fw-ports).*(\n|$)/gm, "");
+  const ownFamily = commands.replaceAll(/^.*(bitmap:|fw-ports).*(\n|$)/gm, "");
   // The type cannot have ranges of IPv6 addresses.
   return scriptInIpv6(ownFamily.replaceAll(/-10\.96\.0\.13/g, "")).replaceAll(
     /(create \S+ \S+)/g,

@@ -44,6 +44,8 @@ export async function runScenes({ firstSeed, tupleCount }: RunOptions): Promise<
     shell(`
       ip -n client route add 10.244.1.0/24 via 192.168.10.11
       ip -n client route add 10.244.8.0/24 via 192.168.10.11
+      ip -n client -6 route add fd00:244:1::/64 via fd00:10::11
+      ip -n client -6 route add fd00:244:8::/64 via fd00:10::11
     `);
     for (let index = 0; index < sceneCount; index += scenesPerDaemon) {
       const count = Math.min(scenesPerDaemon, sceneCount - index);

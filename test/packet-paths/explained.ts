@@ -6,7 +6,13 @@
 import type { Destination, PlanFacts } from "../../src/answer/answers.ts";
 import type { Explanation } from "../../src/answer/explanation.ts";
 import { systemClock } from "../../src/base/clock.ts";
-import { familyOf, type IpAddress, type IpFamily, parseIpAddress } from "../../src/base/ip.ts";
+import {
+  familyOf,
+  hostPrefixLength,
+  type IpAddress,
+  type IpFamily,
+  parseIpAddress,
+} from "../../src/base/ip.ts";
 import type { DaemonView, ModeView } from "../../src/daemon/operator/daemon-view.ts";
 import { planFacts } from "../../src/daemon/operator/plan-facts.ts";
 import { explainOne, explainWith } from "../../src/explain/explain.ts";
@@ -119,7 +125,9 @@ async function explainAll(
   const now = new Map<IpFamily, FamilyState>();
   for (const [family, state] of states) {
     const { planned, observed } = state;
-    const { addresses } = observed.network;
+    const addresses = [...observed.network.addresses].map((address) => ({
+      ...{ address, prefixLength: hostPrefixLength(family), linkIndex: 0 },
+    }));
     const network = await readNetwork(readers, { family, addresses, peers: peersOf(family) });
     now.set(family, { planned: { ...planned, network }, observed: { ...observed, network } });
   }

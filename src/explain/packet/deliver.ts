@@ -1,9 +1,19 @@
 import { type IpAddress, type IpFamily, isLoopback } from "../../base/ip.ts";
 import { type RealServerId, realServerKey } from "../../state/real-server.ts";
 import { isHere, isLocal, type NodeState, routeKey } from "./node-state.ts";
-import type { Packet } from "./packet.ts";
+import type { Packet, PacketOnPath } from "./packet.ts";
 import type { EndpointPath } from "./path.ts";
-import { filterPlaces, firstPlaces, passTables, type Step, type Traversal } from "./traverse.ts";
+import {
+  filterPlaces,
+  firstPlaces,
+  lastPlaces,
+  linkPlaces,
+  type Place,
+  passTables,
+  type Step,
+  type Traversal,
+  traverse,
+} from "./traverse.ts";
 
 /** A packet on its way to an endpoint, which no rule dropped or rejected. */
 export interface ArrivedPacket {
@@ -12,6 +22,24 @@ export interface ArrivedPacket {
   readonly steps: readonly Step[];
   /** If false, the endpoint sees the packet's own source address. */
   readonly isMasqueraded: boolean;
+  readonly isByIpvs: boolean;
+}
+
+/** Follows a packet out of this node: POSTROUTING, then the chains of the link, which see the masqueraded source. */
+export function leave(
+  onPath: PacketOnPath,
+  state: NodeState,
+): Pick<Traversal, "verdict" | "steps" | "isMasqueraded"> {
+  const last = passTables(lastPlaces, onPath, state);
+  if (last.verdict !== "pass") return last;
+  const { packet, virtual, destination } = onPath;
+  const nat = traverse("POSTROUTING", "nat", onPath, state);
+  const mayBeMasqueraded = virtual === undefined || state.network.isIpvsTracked;
+  const isMasqueraded = (nat.isMasqueraded || last.isMasqueraded) && mayBeMasqueraded;
+  const left = isMasqueraded ? leavingAddress(destination, state) : undefined;
+  const outside = { ...onPath, packet: { ...packet, source: left ?? packet.source } };
+  const { verdict, steps } = passTables(linkPlaces, outside, state);
+  return { verdict, isMasqueraded, steps: [...last.steps, ...nat.steps, ...steps] };
 }
 
 /** Determines what the endpoint sees, and whether its answer reaches the client. Pure. */
@@ -38,7 +66,8 @@ export function deliver(arrived: ArrivedPacket, state: NodeState): EndpointPath 
   }
   const obstacle = answerObstacle(arrived, state);
   return {
-    ...{ realServer: endpoint, steps, isMasqueraded },
+    ...{ realServer: endpoint, isMasqueraded },
+    steps: [...steps, ...answer.steps.filter(({ isMaybe }) => isMaybe)],
     fate: "delivered",
     ...(source === undefined ? {} : { source }),
     ...(obstacle === undefined ? {} : { obstacle }),
@@ -64,27 +93,56 @@ export function notForwarding(family: IpFamily): string {
 }
 
 /**
- * Follows an answer from a pod or another host through the rules. It is addressed to the source that the endpoint saw,
- * which nat translates back to the client. Port 0 stands for the client's unknown port.
+ * Follows an answer through the rules. It is addressed to the source that the endpoint saw, which nat translates back to
+ * the client. IPVS translates the answer's source before filter OUTPUT and before POSTROUTING, and nat does so afterwards. Port 0 stands for the
+ * client's unknown port.
  */
-function followAnswer(
-  { packet, endpoint: { address, port: endpointPort } }: ArrivedPacket,
+export function followAnswer(
+  { packet, endpoint: { address, port: endpointPort }, isByIpvs }: Omit<ArrivedPacket, "steps">,
   seenSource: IpAddress | undefined,
   state: NodeState,
 ): Pick<Traversal, "verdict" | "steps"> {
-  if (isHere(address, state)) return { verdict: "pass", steps: [] };
-  const inLink = state.network.routes.get(address)?.link ?? "";
-  const client = packet.source;
-  const way = { source: address, destination: client, port: 0, inLink, isFromNode: false };
-  const answer = { ...packet, ...way, isBridged: false };
-  const onPath = { packet: answer, port: 0, mark: 0, isAnswer: true, endpointPort } as const;
-  const destination = seenSource ?? client;
-  const entered = passTables(firstPlaces("PREROUTING"), { ...onPath, destination }, state);
-  if (entered.verdict !== "pass") return entered;
-  const hook = isHere(client, state) ? "INPUT" : "FORWARD";
-  const { mark } = entered;
-  const passed = passTables(filterPlaces([hook]), { ...onPath, destination: client, mark }, state);
-  return { ...passed, steps: [...entered.steps, ...passed.steps] };
+  const { source: client, destination: virtual, port: virtualPort } = packet;
+  const isFromNode = isHere(address, state);
+  const isToNode = isHere(client, state);
+  if (isFromNode && isToNode) return { verdict: "pass", steps: [] };
+  const inLink = isFromNode ? "" : (state.network.routes.get(address)?.link ?? "");
+  const way = { destination: client, port: 0, inLink, isFromNode, isBridged: false };
+  const answer: PacketOnPath = {
+    packet: { ...packet, ...way, source: address },
+    ...{ destination: client, port: 0, mark: 0, isAnswer: true, endpointPort },
+  };
+  const translated: PacketOnPath = {
+    ...{ ...answer, endpointPort: virtualPort },
+    packet: { ...answer.packet, source: virtual },
+  };
+  const leaving = isByIpvs ? translated : answer;
+  const stages: readonly (readonly [readonly Place[], PacketOnPath])[] = [
+    ...(isFromNode
+      ? ([
+          [firstPlaces("OUTPUT"), answer],
+          [filterPlaces(["OUTPUT"]), leaving],
+        ] as const)
+      : ([
+          [firstPlaces("PREROUTING"), { ...answer, destination: seenSource ?? client }],
+          [filterPlaces([isToNode ? "INPUT" : "FORWARD"]), answer],
+        ] as const)),
+    ...(isToNode
+      ? []
+      : ([
+          [lastPlaces, leaving],
+          [linkPlaces, translated],
+        ] as const)),
+  ];
+  const steps: Step[] = [];
+  let mark = 0;
+  for (const [places, onPath] of stages) {
+    const passed = passTables(places, { ...onPath, mark }, state);
+    steps.push(...passed.steps);
+    ({ mark } = passed);
+    if (passed.verdict !== "pass") return { verdict: passed.verdict, steps };
+  }
+  return { verdict: "pass", steps };
 }
 
 /** For example: ` by filter FORWARD: -j DROP`. */

@@ -6,9 +6,10 @@
  */
 import type { ListenerFact } from "../../answer/answers.ts";
 import { type IpAddress, type IpFamily, isLoopback, isWildcard } from "../../base/ip.ts";
+import type { NftHook as Hook } from "../../state/nft-rule.ts";
 import type { RealServerId } from "../../state/real-server.ts";
 import { markServerId, virtualServerKey } from "../../state/virtual-server.ts";
-import { deliver, leavingAddress, notForwarding } from "./deliver.ts";
+import { byText, deliver, followAnswer, leave, leavingAddress, notForwarding } from "./deliver.ts";
 import { isHere, isLocal, type ListedServer, type NodeState, routeKey } from "./node-state.ts";
 import type { Packet, PacketOnPath } from "./packet.ts";
 import type { EndpointPath, PacketPath, PathEnd } from "./path.ts";
@@ -16,14 +17,11 @@ import {
   everyTraversal,
   filterPlaces,
   firstPlaces,
-  type Hook,
-  lastPlaces,
   outputPlaces,
   type Place,
   passTables,
   type Step,
   type Traversal,
-  traverse,
 } from "./traverse.ts";
 
 /** Follows the packet to each endpoint that rules may choose at random. */
@@ -41,10 +39,11 @@ export function follow(packet: Packet, state: NodeState): PacketPath {
 /** The bridge within which the packet stays, if netfilter does not see it there. */
 function unfilteredBridge(
   { source, destination, inLink, isBridged }: Packet,
-  { network: { routes } }: NodeState,
+  { network: { routes, bridgePeers } }: NodeState,
 ): string | undefined {
   const back = routes.get(source);
-  const isWithin = back?.link === inLink && routes.get(destination)?.link === inLink;
+  const isBeside = bridgePeers.has(destination) || routes.get(destination)?.link === inLink;
+  const isWithin = back?.link === inLink && isBeside;
   return back?.isBridge === true && isWithin && !isBridged ? inLink : undefined;
 }
 
@@ -111,17 +110,30 @@ function followUnchosen(
   const isForIpvs =
     isForNode && !packet.isFromNode && serverOf(sent(packet, mark), state) !== undefined;
   const places = filterPlaces(filterHooks(packet, isForNode), isForIpvs);
-  const filtered = passTables(
-    isForNode ? places : [...places, ...lastPlaces],
-    sent(packet, mark),
-    state,
-  );
+  const filtered = passTables(places, sent(packet, mark), state);
+  const passed = [...steps, ...filtered.steps];
+  const stopped = stoppedEnd(filtered);
+  if (stopped !== undefined) return { steps: passed, end: stopped };
   const comesByIpvs = isForIpvs ? balance(sent(packet, filtered.mark), state) : undefined;
-  const end =
-    stoppedEnd(filtered) ??
-    comesByIpvs ??
-    (isForNode ? { kind: "node" } : routedEnd(packet, state));
-  return { steps: [...steps, ...filtered.steps], end };
+  if (isForNode) return { steps: passed, end: comesByIpvs ?? { kind: "node" } };
+  const routed = followRouted(sent(packet, filtered.mark), state);
+  return { steps: [...passed, ...routed.steps], end: routed.end };
+}
+
+/** Follows a packet to another host, and its answer. */
+function followRouted(onPath: PacketOnPath, state: NodeState): PacketPath {
+  const { packet, destination: address, port } = onPath;
+  const { steps, ...leaving } = leave(onPath, state);
+  const end = stoppedEnd({ ...leaving, steps }) ?? routedEnd(packet, state);
+  if (end.kind !== "forwarded" || end.link === undefined) return { steps, end };
+  const { isMasqueraded } = leaving;
+  const arrived = { packet, endpoint: { address, port }, isMasqueraded, isByIpvs: false };
+  const seen = isMasqueraded ? leavingAddress(address, state) : packet.source;
+  const answer = followAnswer(arrived, seen, state);
+  if (answer.verdict === "pass")
+    return { steps: [...steps, ...answer.steps.filter(({ isMaybe }) => isMaybe)], end };
+  const by = `the loss of answers, which are ${answer.verdict}${byText(answer.steps.at(-1))}`;
+  return { steps: [...steps, ...answer.steps], end: { kind: "dropped", by } };
 }
 
 /**
@@ -135,7 +147,10 @@ function routedEnd(packet: Packet, state: NodeState): PathEnd {
   }
   const by = forwardingObstacle(packet, state);
   if (by !== undefined) return { kind: packet.isFromNode ? "refused" : "dropped", by };
-  return { kind: "forwarded", link: state.network.routes.get(packet.destination)?.link };
+  const { routes, bridgePeers } = state.network;
+  const { destination, inLink } = packet;
+  const link = bridgePeers.has(destination) ? inLink : routes.get(destination)?.link;
+  return { kind: "forwarded", link };
 }
 
 /** The packet before any translation. */
@@ -233,18 +248,16 @@ function toEndpoint(
     return { realServer: endpoint, steps, fate: verdict, isMasqueraded: false };
   }
   // A packet from outside to a local process does not traverse POSTROUTING.
+  const isByIpvs = onPath.virtual !== undefined;
   if (!packet.isFromNode && isLocal(endpoint.address, state)) {
-    return deliver({ packet, endpoint, steps, isMasqueraded: false }, state);
+    return deliver({ packet, endpoint, steps, isMasqueraded: false, isByIpvs }, state);
   }
-  const last = passTables(lastPlaces, { ...onPath, mark }, state);
-  const passed = [...steps, ...last.steps];
-  if (last.verdict !== "pass") {
-    return { realServer: endpoint, steps: passed, fate: last.verdict, isMasqueraded: false };
-  }
-  const leaving = traverse("POSTROUTING", "nat", { ...onPath, mark }, state);
-  const mayBeMasqueraded = onPath.virtual === undefined || state.network.isIpvsTracked;
-  const isMasqueraded = (leaving.isMasqueraded || last.isMasqueraded) && mayBeMasqueraded;
-  return deliver({ packet, endpoint, steps: [...passed, ...leaving.steps], isMasqueraded }, state);
+  const leaving = leave({ ...onPath, mark }, state);
+  const { isMasqueraded } = leaving;
+  const passed = [...steps, ...leaving.steps];
+  return leaving.verdict === "pass"
+    ? deliver({ packet, endpoint, steps: passed, isMasqueraded, isByIpvs }, state)
+    : { realServer: endpoint, steps: passed, fate: leaving.verdict, isMasqueraded: false };
 }
 
 const loopbacks: Readonly<Record<IpFamily, IpAddress>> = {

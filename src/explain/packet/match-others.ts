@@ -1,10 +1,10 @@
 /** Evaluates other software's matches, which kube-ipvs never writes, as `iptables-save` prints them. Pure. */
 
+import type { NftHook as Hook } from "../../state/nft-rule.ts";
 import { type Direction, findEntry } from "./find-entry.ts";
 import type { PacketAtRule } from "./match-rule.ts";
 import { isLink } from "./match-rule.ts";
 import { isHere, type NodeState } from "./node-state.ts";
-import type { Hook } from "./traverse.ts";
 
 /** Undefined if it is unknown whether all match. False if one certainly does not. */
 export function matchOthers(

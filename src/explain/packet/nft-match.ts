@@ -20,6 +20,8 @@ export interface NftPlace {
   readonly hook: NftHook;
   readonly onPath: PacketOnPath;
   readonly state: NodeState;
+  /** Whether the packet passes an unknown port of a bridge. */
+  readonly isBridgePort: boolean;
   /** Finds a set of the rule's table. */
   readonly setOf: (name: string) => NftSet | undefined;
 }
@@ -97,6 +99,9 @@ function evaluate(one: NftExpression, registers: Registers, place: NftPlace): bo
       return found === undefined ? undefined : (found !== "none") !== one.isNegated;
     }
     case "unknown":
+      // It may write any register.
+      registers.mask.fill(0);
+      registers.notLoopback.clear();
       return undefined;
     default:
       return true;
@@ -227,7 +232,7 @@ function metaValue(key: number, place: NftPlace): Value {
     case 16:
       return known([protocolNumber(place.onPath)]);
     default:
-      return unknown(4);
+      return unknown(16);
   }
 }
 
@@ -237,13 +242,19 @@ function protocolNumber({ packet: { protocol, family } }: PacketOnPath): number 
 }
 
 /** Undefined if the link is unknown. Empty if packets have no input link at this hook. */
-function inLinkOf({ hook, onPath: { packet } }: NftPlace): string | undefined {
-  if (hook === "OUTPUT" || hook === "POSTROUTING") return "";
+function inLinkOf({ hook, isBridgePort, onPath: { packet } }: NftPlace): string | undefined {
+  if (isBridgePort) return undefined;
+  if (hook === "OUTPUT" || hook === "POSTROUTING" || hook === "EGRESS") return "";
   if (packet.isFromNode) return "lo";
   return packet.inLink === "" ? undefined : packet.inLink;
 }
 
-function outLinkOf({ hook, onPath: { destination }, state }: NftPlace): string | undefined {
+function outLinkOf({ hook, isBridgePort, ...place }: NftPlace): string | undefined {
+  const {
+    onPath: { destination },
+    state,
+  } = place;
+  if (isBridgePort) return undefined;
   if (hook === "INGRESS" || hook === "PREROUTING" || hook === "INPUT") return "";
   return isHere(destination, state) ? "lo" : state.network.routes.get(destination)?.link;
 }

@@ -21,6 +21,7 @@ interface Walk {
   readonly chain: NftBaseChain;
   readonly onPath: PacketOnPath;
   readonly state: NodeState;
+  readonly isBridgePort: boolean;
   readonly steps: Step[];
   /** The first rule that may accept the packet, but cannot be evaluated. */
   unless?: string;
@@ -39,10 +40,11 @@ export function passNft(
   let isMasqueraded = false;
   for (const chain of baseChains) {
     if (chain.hook !== hook || chain.priority < first || chain.priority >= end) continue;
-    const { inLink } = onPath.packet;
-    if (chain.devices !== undefined && inLink !== "" && !chain.devices.includes(inLink)) continue;
-    const isSure = chain.devices === undefined || inLink !== "";
-    const walk: Walk = { chain, onPath, state, steps: [], isMasqueraded };
+    const passage = passageOf(chain, onPath, state);
+    if (passage === "none") continue;
+    const isSure = passage === "sure";
+    const isBridgePort = passage === "bridge port";
+    const walk: Walk = { chain, onPath, state, isBridgePort, steps: [], isMasqueraded };
     const result = walkChain(chain.name, walk, isSure, 0);
     const isStopped = result === "dropped" || result === "refused";
     if (result === "return" && chain.isDropPolicy)
@@ -56,17 +58,35 @@ export function passNft(
   return { verdict: "pass", steps, isMasqueraded };
 }
 
+/**
+ * Whether a packet passes a chain. The port through which it enters or leaves a bridge is unknown, as are the chains of
+ * the `bridge` family that it passes there.
+ */
+function passageOf(
+  { hook, devices, isBridge = false }: NftBaseChain,
+  { packet, destination }: PacketOnPath,
+  { network: { routes } }: NodeState,
+): "sure" | "unknown link" | "bridge port" | "none" {
+  if (devices === undefined && !isBridge) return "sure";
+  const isOut = hook === "EGRESS";
+  const route = routes.get(isOut ? destination : packet.source);
+  const link = isOut ? route?.link : packet.inLink || undefined;
+  if (link === undefined) return isOut || packet.isFromNode ? "none" : "unknown link";
+  if (devices?.includes(link) === true) return "sure";
+  return route?.isBridge === true && route.link === link ? "bridge port" : "none";
+}
+
 /** Limits the depth of jumps, as the kernel does. */
 const maxDepth = 16;
 
 /** If `isCertain` is false, the packet may not reach this chain, so none of its rules decides. */
 function walkChain(name: string, walk: Walk, isCertain: boolean, depth: number): End {
-  const { chain, onPath, state } = walk;
+  const { chain, onPath, state, isBridgePort } = walk;
   const { chains, sets } = state.nft ?? noNftRules;
   const setOf = (set: string) => sets.get(nftKey(chain.table, set));
   if (depth > maxDepth) return "return";
   for (const rule of chains.get(nftKey(chain.table, name)) ?? []) {
-    const match = matchNftRule(rule, { hook: chain.hook, onPath, state, setOf });
+    const match = matchNftRule(rule, { hook: chain.hook, onPath, state, isBridgePort, setOf });
     if (match?.verdict === undefined) continue;
     const { verdict } = match;
     const isSure = isCertain && match.isCertain;

@@ -1,11 +1,10 @@
+import type { NftHook as Hook } from "../../state/nft-rule.ts";
 import { chainKey, type TableName, type Target } from "../../state/rule.ts";
 import { matchOthers } from "./match-others.ts";
 import { type FoundEntry, matchRule } from "./match-rule.ts";
 import type { NodeState } from "./node-state.ts";
 import type { PacketOnPath } from "./packet.ts";
 import { type Priorities, passNft } from "./pass-nft.ts";
-
-export type Hook = "INGRESS" | "PREROUTING" | "INPUT" | "FORWARD" | "OUTPUT" | "POSTROUTING";
 
 /** A rule that matched. */
 export interface Step {
@@ -185,6 +184,9 @@ export const lastPlaces: readonly Place[] = [
   ["POSTROUTING", "mangle"],
   ["POSTROUTING", [priorities.mangle, everyPriority[1]]],
 ];
+
+/** The chains of the link through which a packet leaves, which see its final addresses. */
+export const linkPlaces: readonly Place[] = [["EGRESS", everyPriority]];
 
 /** `return` means that the calling chain continues after the jump. */
 type End = "accept" | "dropped" | "refused" | "return";

@@ -51,13 +51,14 @@ export async function readFamilies(
     if (destinations.length === 0) continue;
     const isBound = ({ linkIndex }: NodeAddress): boolean => linkIndex === dummy?.index;
     const bound = new Set(all.filter(isBound).map(({ address }) => address));
-    const addresses = new Set(all.filter((one) => !isBound(one)).map(({ address }) => address));
+    const addresses = all.filter((one) => !isBound(one));
+    const own = new Set(all.map(({ address }) => address));
     const planned = plannedTables(facts, family, (rule) => renderRule(family, rule));
     const tables = await readTables(readers, { facts, family, destinations, rules });
     const observed = { ...tables, bound, nft: nft[family] };
-    const isElsewhere = (address: IpAddress): boolean =>
-      !bound.has(address) && !addresses.has(address);
-    const peers = peersOf(destinations, facts, [planned, observed], from).filter(isElsewhere);
+    const peers = peersOf(destinations, facts, [planned, observed], from).filter(
+      (address) => !own.has(address),
+    );
     const around = {
       network: await readNetwork(readers, { family, addresses, peers, client, inLink }),
       serviceSockets: facts.listeners,

@@ -1,6 +1,6 @@
 /** Reads routes, listening sockets and sysctls, which affect packets but are not planned. */
-import { familyOf, type IpAddress, type IpFamily } from "../../base/ip.ts";
-import type { Sysctl } from "../../kernel/kernel.ts";
+import { cidrContains, familyOf, type IpAddress, type IpFamily, parseCidr } from "../../base/ip.ts";
+import type { NodeAddress, Sysctl } from "../../kernel/kernel.ts";
 import type { KernelReaders } from "../../kernel/open-readers.ts";
 import type { Route } from "../../kernel/route.ts";
 import { listenerKey, type NodeNetwork, routeKey } from "../packet/node-state.ts";
@@ -8,7 +8,7 @@ import { listenerKey, type NodeNetwork, routeKey } from "../packet/node-state.ts
 export interface NetworkQuery {
   readonly family: IpFamily;
   /** Addresses of this node on links other than kube-ipvs0. */
-  readonly addresses: ReadonlySet<IpAddress>;
+  readonly addresses: readonly NodeAddress[];
   /** Addresses whose routes are read: clients, destinations and endpoints. */
   readonly peers: Iterable<IpAddress>;
   /** If given, reads whether the kernel routes the other addresses' answers to it. */
@@ -26,9 +26,19 @@ export async function readNetwork(
     throw new Error(`--in: there is no interface ${inLink} on this node; ip link lists them`);
   const bridgeCalls = family === "IPv4" ? "bridge-nf-call-iptables" : "bridge-nf-call-ip6tables";
   const isAsked = client !== undefined && familyOf(client) === family;
+  const routes = await readRoutes(readers, peers, isAsked ? client : undefined);
+  const back = isAsked ? routes.routes.get(client) : undefined;
+  const networks = addresses.flatMap(({ linkIndex, address, prefixLength }) =>
+    back?.isBridge === true && linkIndex === back.linkIndex
+      ? (parseCidr(`${address}/${prefixLength}`) ?? [])
+      : [],
+  );
+  const isBeside = (peer: IpAddress): boolean =>
+    networks.some((network) => cidrContains(network, peer));
   return {
-    addresses,
-    ...(await readRoutes(readers, peers, isAsked ? client : undefined)),
+    addresses: new Set(addresses.map(({ address }) => address)),
+    bridgePeers: new Set([...peers].filter(isBeside)),
+    ...routes,
     listeners: new Set(sockets.listListening().map(listenerKey)),
     isIpvsTracked: sysctl.read("net/ipv4/vs/conntrack") !== "0",
     isForwarding: sysctl.read(forwarding[family]) !== "0",

@@ -72,20 +72,27 @@ const elementListAttributes = attributeSet({
 const hooks: readonly NftHook[] = [
   ...(["PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING", "INGRESS"] as const),
 ];
-/** NF_NETDEV_*. Egress is not followed. */
-const netdevHooks: readonly NftHook[] = ["INGRESS"];
+/** The hooks of families that do not see packets at the IP layer: NF_NETDEV_*, and NF_BR_*, which starts like NF_INET_*. */
+const linkHooks: Readonly<Record<string, readonly NftHook[]>> = {
+  netdev: ["INGRESS", "EGRESS"],
+  bridge: ["INGRESS", "INGRESS", "EGRESS", "EGRESS", "EGRESS"],
+};
 
 /** Undefined unless it is a base chain. `family` is the family name that `nft` prints. */
 export function decodeBaseChain(body: ByteReader, family: string): NftBaseChain | undefined {
   const { table = "", name = "", hook, policy } = chainAttributes.decode(body);
   if (hook?.number === undefined) return undefined;
-  const at = family === "netdev" ? netdevHooks[hook.number] : hooks[hook.number];
+  const at = (linkHooks[family] ?? hooks)[hook.number];
   if (at === undefined) return undefined;
   const { priority = 0, device, devices = [] } = hook;
   return {
     ...{ table: `${family} ${table}`, name, hook: at, priority: priority | 0 },
     isDropPolicy: policy === 0,
-    ...(at === "INGRESS" ? { devices: device === undefined ? devices : [device] } : {}),
+    ...(family === "bridge"
+      ? { isBridge: true }
+      : at === "INGRESS" || at === "EGRESS"
+        ? { devices: device === undefined ? devices : [device] }
+        : {}),
   };
 }
 

@@ -41,8 +41,11 @@ export const commands = {
 export const familyWords: Readonly<Record<IpFamily, string>> = { IPv4: "ip", IPv6: "ip6" };
 
 /** `inet` and `netdev` tables apply to both families. */
-export type NftFamily = IpFamily | "inet" | "netdev";
-const nftFamilies: Readonly<Record<NftFamily, number>> = { ...addressFamilies, inet: 1, netdev: 5 };
+export type NftFamily = IpFamily | "inet" | "netdev" | "bridge";
+const nftFamilies: Readonly<Record<NftFamily, number>> = {
+  ...addressFamilies,
+  ...{ inet: 1, netdev: 5, bridge: 7 },
+};
 
 export interface NftMessage {
   readonly command: keyof typeof commands;

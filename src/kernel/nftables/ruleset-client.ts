@@ -29,7 +29,7 @@ import { ruleText } from "./rule-text.ts";
 
 const words: Readonly<Record<NftFamily, string>> = {
   ...{ IPv4: "ip", IPv6: "ip6" },
-  ...{ inet: "inet", netdev: "netdev" },
+  ...{ inet: "inet", netdev: "netdev", bridge: "bridge" },
 };
 
 /** iptables-nft's base chains, whose rules `iptables-save` prints. */
@@ -55,8 +55,9 @@ export class NftRulesetClient {
    * is needed if iptables itself uses the legacy backend. Throws NetlinkError, DecodeError.
    */
   async read(hasIptables: boolean): Promise<Readonly<Record<IpFamily, NftRuleset>>> {
-    const inet = await this.#readFamily("inet", hasIptables);
-    const both = merged(inet, await this.#readFamily("netdev", hasIptables));
+    let both = noNftRules;
+    for (const family of ["inet", "netdev", "bridge"] as const)
+      both = merged(both, await this.#readFamily(family, hasIptables));
     const rulesets = { IPv4: noNftRules, IPv6: noNftRules };
     for (const family of ipFamilies) {
       rulesets[family] = merged(both, await this.#readFamily(family, hasIptables));

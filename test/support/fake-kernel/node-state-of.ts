@@ -33,6 +33,7 @@ const fakeNetwork: NodeNetwork = {
   isForwarding: true,
   isLoopbackRouted: false,
   unrouted: new Set(),
+  bridgePeers: new Set(),
   isBridgeFiltered: false,
 };
 

@@ -1,7 +1,9 @@
 /** Tests third-party nftables rules, given as the kernel's expressions. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import type { Destination } from "../../../src/answer/answers.ts";
 import type { Explanation } from "../../../src/answer/explanation.ts";
+import { ipAddressToBytes } from "../../../src/base/ip.ts";
 import type { From } from "../../../src/explain/origins.ts";
 import type {
   NftExpression,
@@ -13,7 +15,7 @@ import type {
 } from "../../../src/state/nft-rule.ts";
 import { endpoint, endpointSlice, service } from "../../support/objects.ts";
 import { ip } from "../../support/records.ts";
-import { explained, web, withNode } from "./on-fake-node.ts";
+import { explained, routeTo, web, withNode } from "./on-fake-node.ts";
 
 const client = ip("192.168.10.1");
 const objects = [
@@ -82,6 +84,8 @@ async function explainedWith(
   nft: NftRuleset,
   from: From | "anybody" = client,
   mode = "ipvs",
+  destination: Destination = web,
+  find = routeTo,
 ): Promise<Explanation> {
   let explanation: Explanation | undefined;
   await withNode(
@@ -91,10 +95,10 @@ async function explainedWith(
       explanation = await explained(
         onNode,
         from === "anybody" ? undefined : from,
-        web,
+        destination,
         [],
         undefined,
-        undefined,
+        find,
         {},
         nft,
       );
@@ -303,5 +307,108 @@ describe("explain with third-party nftables rules", () => {
       ).verdict;
     };
     assert.deepEqual([await on("eth0"), await on("eth1")], ["dropped", "balanced"]);
+  });
+
+  it("evaluates egress chains of the link through which packets or their answers leave", async () => {
+    const on = async (device: string, rule: readonly NftExpression[]) => {
+      const nft = ruleset({ hook: "EGRESS", rules: { drop: [...rule, verdict("drop")] } });
+      const baseChains = nft.baseChains.map((one) => ({ ...one, devices: [device] }));
+      return (await explainedWith({ ...nft, baseChains })).summary;
+    };
+    const toEndpoint = [destinationPort, compare(8080 >> 8, 8080 & 255)];
+    assert.match(await on("veth10.244.1.5", toEndpoint), /are dropped .* by inet fw input: drop$/);
+    assert.match(await on("eth0", toEndpoint), balanced);
+    // Answers leave with the address and port of the virtual server.
+    const fromVip = [source, compare(10, 96, 0, 10)];
+    assert.match(await on("eth0", fromVip), /answers are dropped by inet fw input: drop$/);
+    assert.match(await on("eth0", [source, compare(10, 244, 1, 5)]), balanced);
+  });
+
+  it("treats chains at the ports of a bridge as possible matches", async () => {
+    const behindBridge: typeof routeTo = async (address) => {
+      const route = (await routeTo(address)) ?? assert.fail();
+      return { ...route, isBridge: address === "10.244.1.5" };
+    };
+    const doubts = async (chain: object, find = behindBridge, hook: NftHook = "EGRESS") => {
+      const oifname = [load({ from: "meta", key: 7 }), compare(...Buffer.from("veth7"))];
+      const nft = ruleset({ hook, rules: { drop: [...oifname, verdict("drop")] } });
+      const baseChains = nft.baseChains.map((one) => ({ ...one, ...chain }));
+      const explanation = await explainedWith({ ...nft, baseChains }, client, "ipvs", web, find);
+      const [{ deliveries, losses } = assert.fail()] = explanation.packets;
+      assert.deepEqual(losses, []);
+      return deliveries[0]?.path.filter(({ isMaybe }) => isMaybe).map(({ rule }) => rule);
+    };
+    assert.deepEqual(await doubts({ isBridge: true }), ["drop"]);
+    assert.deepEqual(await doubts({ devices: ["veth7"] }), ["drop"]);
+    assert.deepEqual(await doubts({ isBridge: true }, routeTo), []);
+    assert.deepEqual(await doubts({ devices: ["veth7"] }, routeTo), []);
+    // Answers from the endpoint enter the bridge.
+    assert.deepEqual(await doubts({ isBridge: true }, behindBridge, "INGRESS"), ["drop"]);
+  });
+
+  it("follows answers out of this node, also those of a local process", async () => {
+    const summaryWith = async (hook: NftHook, mode: string, address: string, from: string) => {
+      const drop = [source, compare(...ipAddressToBytes(ip(from))), verdict("drop")];
+      const answering = [load({ from: "ct", key: 1 }), compare(1), ...drop];
+      const nft = ruleset({ hook, rules: { drop: answering } });
+      const slice = endpointSlice({ endpoints: [endpoint(address, { nodeName: "node-1" })] });
+      let summary = "";
+      await withNode(
+        [service(), slice],
+        async (onNode) => {
+          onNode.kernel.sysctl.values.set("net/ipv4/ip_forward", "1");
+          const none = [undefined, undefined, {}] as const;
+          ({ summary } = await explained(onNode, client, web, [], ...none, nft));
+        },
+        { "proxy-mode": mode },
+      );
+      return summary;
+    };
+    const isLost = /answers are dropped by inet fw input: drop$/;
+    const [vip, pod, host] = ["10.96.0.10", "10.244.1.5", "192.168.10.11"] as const;
+    // IPVS translates the source before these hooks, and nat after them.
+    for (const [hook, address] of [
+      ["POSTROUTING", pod],
+      ["OUTPUT", host],
+    ] as const) {
+      assert.match(await summaryWith(hook, "ipvs", address, vip), isLost, hook);
+      assert.match(await summaryWith(hook, "ipvs", address, address), balanced, hook);
+      assert.match(await summaryWith(hook, "iptables", address, address), isLost, hook);
+      assert.match(await summaryWith(hook, "iptables", address, vip), balanced, hook);
+    }
+  });
+
+  it("follows the answers of routed packets", async () => {
+    const host = { protocol: "TCP", address: ip("192.168.99.1"), port: 22 } as const;
+    const summaryWith = async (state: number) => {
+      const rule = [load({ from: "ct", key: 0 }), compare(state, 0, 0, 0), verdict("drop")];
+      const nft = ruleset({ hook: "FORWARD", rules: { drop: rule } });
+      return (await explainedWith(nft, client, "ipvs", host)).summary;
+    };
+    assert.match(await summaryWith(8), /are dropped by inet fw input: drop$/);
+    assert.match(
+      await summaryWith(2),
+      /are dropped by the loss of answers, which are dropped by inet fw input: drop$/,
+    );
+    assert.match(await summaryWith(4), /are routed on through eth0/);
+  });
+
+  it("evaluates the rest of a register as unknown after a value that is not known", async () => {
+    const other = [
+      load({ from: "meta", key: 7 }),
+      { ...load({ from: "meta", key: 99 }) },
+      compare(...Buffer.from("br0"), ...new Array(13).fill(0)),
+    ];
+    const rules = { "ibrname br0 drop": [...other, verdict("drop")] };
+    // For example the hardware address of the sender.
+    const payload: NftExpression = { kind: "unknown", name: "payload", isEnd: false };
+    const hardware = [source, compare(192, 168, 10, 1), payload, compare(2, 0, 0, 0, 0, 1)];
+    for (const given of [rules, { "ether saddr drop": [...hardware, verdict("drop")] }]) {
+      const { packets } = await explainedWith(ruleset({ rules: given }));
+      assert.equal(
+        packets[0]?.path.some(({ isMaybe }) => isMaybe),
+        true,
+      );
+    }
   });
 });

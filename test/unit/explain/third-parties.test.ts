@@ -348,6 +348,22 @@ describe("explain in IPVS mode", () => {
     assert.equal(await verdictWith("1"), "dropped");
   });
 
+  it("ignores this node's route to an address in the same bridge network as the client", async () => {
+    await withNode(objects, async (onNode) => {
+      const beside = { protocol: "TCP", address: ip("192.168.10.77"), port: 8080 } as const;
+      const bridge = { isLocal: false, isBridge: true, link: "br0", linkIndex: 2 };
+      const find: typeof routeTo = async (address) =>
+        address === beside.address ? undefined : bridge;
+      for (const isFiltered of ["0", "1"]) {
+        onNode.kernel.sysctl.values.set("net/ipv4/ip_forward", "1");
+        onNode.kernel.sysctl.values.set("net/bridge/bridge-nf-call-iptables", isFiltered);
+        const from = ip("192.168.10.1");
+        const { summary } = await explained(onNode, from, beside, [], undefined, find);
+        assert.match(summary, /are routed on through br0/, isFiltered);
+      }
+    });
+  });
+
   it("matches the loopback link for packets from this node to itself", async () => {
     await withNode(objects, async (onNode) => {
       const filter = table(onNode, "filter");
