@@ -21,19 +21,20 @@ export function explainQuestion({
     to = "",
     from: fromText = "",
     in: inLink = "",
+    "from-dump": archive = "",
     namespace = "",
   } = Object.fromEntries(options);
   if (subject !== undefined && to !== "")
     throw mistake(`both ${quoted(subject)} and --to are given`);
   const text = subject ?? to;
-  if (text === "") {
+  if (text === "" && archive === "") {
     throw mistake("give svc/NAME, ADDRESS:PORT, or --from ADDRESS --to ADDRESS:PORT");
   }
   const from = fromOf(fromText);
   if (inLink !== "" && (from === undefined || from === "node")) {
     throw mistake("--in requires --from ADDRESS");
   }
-  const about = subjectOf(text, namespace);
+  const about = text === "" ? ({ kind: "sample" } as const) : subjectOf(text, namespace);
   if (about === undefined) {
     throw mistake(
       `${quoted(text)}: must be svc/NAME, NAMESPACE/NAME, ADDRESS:PORT, ADDRESS:PORT/udp or ADDRESS/icmp`,

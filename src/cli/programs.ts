@@ -20,7 +20,10 @@ export interface Programs {
     "answerWithoutDaemon"
   >;
   readonly doctor: Load<typeof import("../doctor/examine-node.ts"), "examineNode">;
-  readonly explain: Load<typeof import("../explain/explain.ts"), "explain">;
+  readonly explain: Load<
+    typeof import("../explain/explain.ts"),
+    "explain" | "record" | "explainRecorded"
+  >;
   readonly sysdump: Load<typeof import("../sysdump/sysdump.ts"), "sysdump">;
   readonly top: Load<typeof import("../top/run-top.ts"), "readTraffic" | "runLive">;
 }

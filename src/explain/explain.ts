@@ -14,6 +14,7 @@ import { isHere } from "./packet/node-state.ts";
 import { readAffinity } from "./read/read-affinity.ts";
 import { noConnections, readConnections } from "./read/read-connections.ts";
 import { type ExplainReaders, type FamilyState, readFamilies } from "./read/read-families.ts";
+import { type RecordedNode, readRecorded, recordedText } from "./recorded.ts";
 
 export interface ExplainOptions {
   /** The link through which the client's packets come in. Default: the link of the route to the client. */
@@ -44,14 +45,45 @@ export async function explainWith(
   { inLink, hasConnections = true }: ExplainOptions = {},
 ): Promise<readonly Explanation[]> {
   const states = await readFamilies(readers, facts, from, inLink);
+  return await explainAll({ facts, states }, from, inLink, (asked) =>
+    hasConnections ? connectionsOf(readers, asked) : noConnections,
+  );
+}
+
+/** Returns this node's plan and kernel state for {@link explainRecorded}. Rejects if the kernel cannot be read. */
+export async function record(
+  facts: PlanFacts,
+  { clock }: { readonly clock: Clock },
+): Promise<string> {
+  const readers = openReaders(clock);
+  try {
+    return recordedText({ facts, states: await readFamilies(readers, facts, undefined) });
+  } finally {
+    readers.close();
+  }
+}
+
+/** Explains packets to all recorded destinations, without the client's connections and route. */
+export async function explainRecorded(
+  text: string,
+  from: From | undefined,
+  inLink: string | undefined,
+): Promise<readonly Explanation[]> {
+  return await explainAll(readRecorded(text), from, inLink, () => noConnections);
+}
+
+async function explainAll(
+  { facts, states }: RecordedNode,
+  from: From | undefined,
+  inLink: string | undefined,
+  connectionsTo: (asked: Asked) => Connections | Promise<Connections>,
+): Promise<readonly Explanation[]> {
   const explanations: Explanation[] = [];
   for (const destination of facts.destinations) {
     const state = states.get(familyOf(destination.address));
     if (state === undefined)
       throw new Error(`Cannot explain: ${unservedText(destination, facts.families)}`);
-    const connections = hasConnections
-      ? await connectionsOf(readers, { facts, destination, from, state })
-      : noConnections;
+    const connections = await connectionsTo({ facts, destination, from, state });
     explanations.push(
       explainOne({
         ...{ destination, facts, connections },

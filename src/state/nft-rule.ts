@@ -91,6 +91,8 @@ export interface NftBaseChain {
   readonly hook: NftHook;
   readonly priority: number;
   readonly isDropPolicy: boolean;
+  /** Whether only the first packet of a connection traverses the chain (type `nat`). */
+  readonly isNat?: boolean;
   /** The links of an INGRESS or EGRESS chain. Undefined for other hooks and in the `bridge` family. */
   readonly devices?: readonly string[];
   /** Whether the chain belongs to the `bridge` family. */

@@ -36,12 +36,23 @@ export async function setsText(
   return text(lines);
 }
 
+/** Omits the expressions of rules, which also have a text. Elements of sets are written as addresses, for redaction. */
 export function rulesetJson(rulesets: object): string {
-  const plain = (_: string, value: unknown): unknown => {
+  const plain = (name: string, value: unknown): unknown => {
+    if (name === "expressions") return undefined;
+    if (value instanceof Uint8Array) return keyText(value);
     if (value instanceof Map) return Object.fromEntries(value);
     return value instanceof Set ? [...value] : value;
   };
   return `${JSON.stringify(rulesets, plain, 2)}\n`;
+}
+
+/** A concatenation has fields of 4 or 16 bytes. */
+function keyText(key: Uint8Array): string {
+  if (key.length === 16) return ipAddressFromBytes(key);
+  if (key.length % 4 !== 0) return Buffer.from(key).toString("hex");
+  const words = Array.from({ length: key.length / 4 }, (_, at) => key.slice(at * 4, at * 4 + 4));
+  return words.map(ipAddressFromBytes).join(" . ");
 }
 
 /** The routes in /proc/net/route (main table) and /proc/net/ipv6_route (all tables), with readable addresses. */

@@ -30,16 +30,21 @@ export async function sysdump(
   const parts = [...answers, ...nodeParts(config, clock, daemonPid)];
   const time = new Date(clock.nowMs()).toISOString();
   const head = { apiVersion, kind: "Sysdump", program: version, time, isRedacted } as const;
-  const files = await collect(isRedacted ? parts.map(withoutLog) : parts, head, clock, limits);
+  const files = await collect(isRedacted ? parts.map(redactable) : parts, head, clock, limits);
   const written = isRedacted ? redacted(files) : files;
   return { index: written.index, archive: packed(written) };
 }
 
-/** The log may contain names of objects that no longer exist. */
-function withoutLog(part: Part): Part {
-  if (part.name !== "log.txt") return part;
-  const reason = "omitted because it may contain names that cannot be recognized";
-  return { ...part, read: () => Promise.reject(new Error(reason)) };
+/** Parts that cannot be redacted. */
+const unredacted: Readonly<Record<string, string>> = {
+  "log.txt": "it may contain names that cannot be recognized",
+  "node-state.json": "it contains addresses in binary form",
+};
+
+function redactable(part: Part): Part {
+  const reason = unredacted[part.name];
+  if (reason === undefined) return part;
+  return { ...part, read: () => Promise.reject(new Error(`omitted because ${reason}`)) };
 }
 
 /** Exported for tests. */

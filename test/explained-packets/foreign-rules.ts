@@ -439,7 +439,7 @@ const nftIngress: ForeignRules = {
   isNft: true,
   script: (draw) =>
     nft([
-      "table netdev early {",
+      "table inet early {",
       "chain ingress { type filter hook ingress device eth0 priority 0; policy accept;",
       draw.one(["ip saddr 192.168.20.1 drop", "udp dport 80 drop", "tcp dport 30010 drop"]),
       "}",

@@ -7,6 +7,7 @@ import { after, before, describe, it } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import type { Answers, Status } from "../../src/answer/answers.ts";
 import type { NodeServices } from "../../src/answer/comparison.ts";
+import type { Explanation } from "../../src/answer/explanation.ts";
 import type { HistoryEntry, ServiceRow } from "../../src/answer/rows.ts";
 import type { Sysdump } from "../../src/answer/sysdump.ts";
 import { parseJson } from "../../src/base/parse-json.ts";
@@ -160,6 +161,27 @@ describe("the operator's commands", () => {
     assert.match(show("routes"), /^10\.244\.[\d.]+\/\d+ via /m);
     const missing = kubeIpvs("show", path, "nothing");
     assert.deepEqual([missing.code, missing.out], [1, ""]);
+    const explained = (...args: readonly string[]): readonly string[] => {
+      const { code, out, err } = kubeIpvs("explain", ...args, "-o", "json");
+      assert.equal(code, 0, err);
+      const { items } = parseJson(out) as { readonly items: readonly Explanation[] };
+      return items.map(({ summary, packets, differences }) =>
+        JSON.stringify({ summary, packets, differences }),
+      );
+    };
+    const recorded = explained("--from-dump", path);
+    assert.deepEqual(recorded, explained("svc/web"));
+    assert.deepEqual(explained("--from-dump", path, "svc/web"), recorded);
+    shell("iptables -w 5 -I INPUT -p tcp --dport 80 -j DROP");
+    const asked = ["--from", "192.168.10.1", "--to", "10.96.0.10:80"];
+    const { code, out, err } = kubeIpvs("explain", "--from-dump", path, ...asked);
+    assert.deepEqual([code, kubeIpvs("explain", ...asked).code], [0, 2], out);
+    shell("iptables -w 5 -D INPUT -p tcp --dport 80 -j DROP");
+    assert.match(out, /are balanced over 2 of 3 endpoints/);
+    assert.match(err, /does not contain the routes and connections of /);
+    const other = kubeIpvs("explain", "--from-dump", path, "10.96.0.99:80");
+    assert.deepEqual([other.code, other.out], [1, ""]);
+    assert.match(other.err, /has no 10\.96\.0\.99:80; kube-ipvs sysdump SERVICE records it/);
   });
 
   it("compare what nodes serve", () => {
@@ -188,6 +210,9 @@ describe("the operator's commands", () => {
     const hidden = /\b(?:10\.96\.0\.10|10\.244\.1\.[12]0|192\.168\.10\.1\d?|default\/web|node-1)\b/;
     assert.doesNotMatch(all, hidden);
     assert.match(kubeIpvs("show", path, "status").out, /^OK, 1 Service/);
+    const { code, err } = kubeIpvs("explain", "--from-dump", path);
+    assert.equal(code, 1);
+    assert.match(err, /has no node-state \(omitted because it contains addresses in binary form\)/);
   });
 
   it("show each endpoint of a Service with the kernel's connection counts", async (test) => {

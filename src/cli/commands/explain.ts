@@ -1,15 +1,20 @@
 import { exitCodes, listOf } from "../../answer/answer.ts";
+import type { Explanation } from "../../answer/explanation.ts";
 import { adviceOn, staleEntries } from "../../answer/explanation-advice.ts";
 import { explanationView, shortExplanationView } from "../../answer/explanation-view.ts";
 import { type PlanQuery, planTarget } from "../../answer/questions.ts";
+import { version } from "../../base/version.ts";
+import { destinationText } from "../../explain/verdict-text.ts";
+import { partOf, readArchive } from "../archive.ts";
 import {
   type Command,
+  type CommandContext,
   namespaceOption,
   outputOptions,
   switchOption,
   valueOption,
 } from "../command.ts";
-import { explainQuestion } from "../explain-question.ts";
+import { type ExplainQuestion, explainQuestion } from "../explain-question.ts";
 
 export const explainCommand: Command = {
   name: "explain",
@@ -34,6 +39,11 @@ export const explainCommand: Command = {
       "also open a TCP connection from this node to each endpoint in use, with a timeout of 2 seconds",
     ),
     valueOption(
+      "from-dump",
+      "file",
+      "explain the node from which kube-ipvs sysdump wrote this archive, instead of this node; without a destination, everything that it recorded",
+    ),
+    valueOption(
       "in",
       "link",
       "network interface on which packets from the --from address arrive (default: the one that leads to it)",
@@ -50,6 +60,10 @@ export const explainCommand: Command = {
     { command: "kube-ipvs explain shop/web -o short", purpose: "only verdicts and differences" },
     { command: "kube-ipvs explain 10.96.0.10:53/udp", purpose: "one address and port" },
     {
+      command: "kube-ipvs explain --from-dump node.tar.gz shop/web",
+      purpose: "a different node, from its archive",
+    },
+    {
       command: "kube-ipvs explain --from 10.244.1.7 --to 10.96.0.10:80",
       purpose: "packets from one client, with its connections",
     },
@@ -59,20 +73,17 @@ export const explainCommand: Command = {
     },
   ],
   run: async (context) => {
-    const { query, from, ...options } = explainQuestion(context);
-    const question = { kind: "PlanFacts", target: planTarget(query) } as const;
-    const facts = await context.source.ask(question, "planning as the daemon would at startup");
-    if (facts.destinations.length === 0) throw new Error(nothingText(query));
-    const { explain } = await context.programs.explain();
-    const explained = await explain(facts, from, options, context);
-    const probed =
-      context.options.get("probe") === "true"
-        ? await (await import("../../explain/probe.ts")).probed(explained)
-        : explained;
+    const question = explainQuestion(context);
+    const archive = context.options.get("from-dump") ?? "";
+    const isProbed = context.options.get("probe") === "true";
+    if (archive !== "" && isProbed) throw new Error("--probe cannot be combined with --from-dump");
+    const explained = await (archive === ""
+      ? explainedHere(context, question)
+      : explainedFrom(archive, context, question));
+    const probed = isProbed
+      ? await (await import("../../explain/probe.ts")).probed(explained)
+      : explained;
     const items = probed.map((one) => ({ ...one, advice: adviceOn(one) }));
-    if (facts.isTruncated) {
-      context.writeErr(`Only the first ${items.length} addresses are explained\n`);
-    }
     const view = context.format === "short" ? shortExplanationView : explanationView;
     context.print(listOf("ExplanationList", items), view);
     const isAsPlanned = items.every(
@@ -85,6 +96,55 @@ export const explainCommand: Command = {
     return isAsPlanned ? exitCodes.fine : exitCodes.wrong;
   },
 };
+
+async function explainedHere(
+  context: CommandContext,
+  { query, from, ...options }: ExplainQuestion,
+): Promise<readonly Explanation[]> {
+  const question = { kind: "PlanFacts", target: planTarget(query) } as const;
+  const facts = await context.source.ask(question, "planning as the daemon would at startup");
+  const { length } = facts.destinations;
+  if (length === 0) throw new Error(nothingText(query));
+  if (facts.isTruncated) context.writeErr(`Only the first ${length} addresses are explained\n`);
+  const { explain } = await context.programs.explain();
+  return await explain(facts, from, options, context);
+}
+
+async function explainedFrom(
+  path: string,
+  { programs, writeErr }: CommandContext,
+  { query, from, inLink }: ExplainQuestion,
+): Promise<readonly Explanation[]> {
+  const archive = await readArchive(path);
+  const { row, text } = partOf(archive, path, "node-state");
+  const { program } = archive.index;
+  if (program !== version)
+    throw new Error(`${path} is from kube-ipvs ${program}, but this program is ${version}`);
+  if (row.note !== undefined) throw new Error(`${path}: ${row.name} has only ${row.note}`);
+  const { explainRecorded } = await programs.explain();
+  const all = await explainRecorded(text, from, inLink);
+  const explained = all.filter((one) => isAbout(one, query));
+  if (explained.length === 0)
+    throw new Error(`${path} has no ${subjectText(query)}; kube-ipvs sysdump SERVICE records it`);
+  if (from !== undefined && from !== "node")
+    writeErr(`${path} does not contain the routes and connections of ${from}\n`);
+  return explained;
+}
+
+function isAbout({ service, losers, ...to }: Explanation, query: PlanQuery): boolean {
+  if (query.kind === "sample") return true;
+  if (query.kind === "service") {
+    const name = `${query.namespace}/${query.name}`;
+    return losers.includes(name) || `${service?.namespace}/${service?.name}` === name;
+  }
+  const { protocol, address, port } = query.destination;
+  return to.protocol === protocol && to.address === address && to.port === port;
+}
+
+function subjectText(query: PlanQuery): string {
+  if (query.kind === "destination") return destinationText(query.destination);
+  return query.kind === "service" ? `Service ${query.namespace}/${query.name}` : "destination";
+}
 
 function nothingText(query: PlanQuery): string {
   if (query.kind !== "service") return "Nothing to explain";

@@ -1,4 +1,3 @@
-import { readFileSync } from "node:fs";
 import { exitCodes } from "../../answer/answer.ts";
 import type { Status } from "../../answer/answers.ts";
 import { explanationView } from "../../answer/explanation-view.ts";
@@ -8,9 +7,9 @@ import type { View } from "../../answer/render.ts";
 import { drainsView, servicesView } from "../../answer/services-view.ts";
 import { statusView } from "../../answer/status-view.ts";
 import { sysdumpView } from "../../answer/sysdump.ts";
-import { errorText } from "../../base/error-text.ts";
 import { parseJson } from "../../base/parse-json.ts";
 import { doctorView } from "../../doctor/render.ts";
+import { partOf, readArchive } from "../archive.ts";
 import { type Command, outputOptions } from "../command.ts";
 
 /** The text forms of parts that are answers of commands. */
@@ -44,29 +43,15 @@ export const showCommand: Command = {
   run: async ({ arguments: [path, wanted], print, writeOut }) => {
     if (path === undefined)
       throw new Error("FILE is required: an archive that kube-ipvs sysdump wrote");
-    const { unpacked } = await import("../../sysdump/archive.ts");
-    const { index, parts } = readArchive(path, unpacked);
+    const { index, parts } = await readArchive(path);
     if (wanted === undefined) {
       print(index, sysdumpView);
       return exitCodes.fine;
     }
-    const row = index.parts.find(({ name }) => [name, name.replace(/\.\w+$/, "")].includes(wanted));
-    const text = parts.get(row?.name ?? "");
-    if (row === undefined || text === undefined) {
-      const names = [...parts.keys()].join(", ");
-      throw new Error(`${path} has no ${wanted} (${row?.note ?? `it has ${names}`})`);
-    }
+    const { row, text } = partOf({ index, parts }, path, wanted);
     const view = views[row.name];
     if (view === undefined || row.note !== undefined) writeOut(text);
     else print(parseJson(text) as never, view);
     return exitCodes.fine;
   },
 };
-
-function readArchive<Files>(path: string, unpacked: (bytes: Uint8Array) => Files): Files {
-  try {
-    return unpacked(readFileSync(path));
-  } catch (error) {
-    throw new Error(`Cannot read ${path}: ${errorText(error)}`, { cause: error });
-  }
-}

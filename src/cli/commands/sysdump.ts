@@ -104,6 +104,11 @@ function answerParts(context: CommandContext): {
       const { explain } = await programs.explain();
       return listOf("ExplanationList", await explain(facts, undefined, {}, context));
     }),
+    {
+      name: "node-state.json",
+      read: async () =>
+        (await programs.explain()).record(await ask("PlanFacts", planTarget(subject)), context),
+    },
     part("doctor", async () => (await programs.doctor()).examineNode(config, clock, false)),
     part("plan", async () => (await programs.plan()).planSync(config, runContext())),
   ];

@@ -107,6 +107,8 @@ function followUnchosen(
   if (isForNode && serviceSocketAt(packet, packet.port, state) !== undefined) {
     return toSocket(packet, { steps, mark }, state, packet.port);
   }
+  const unrouted = isForNode ? undefined : unroutedEnd(packet, state);
+  if (unrouted !== undefined) return { steps, end: unrouted };
   const isForIpvs =
     isForNode && !packet.isFromNode && serverOf(sent(packet, mark), state) !== undefined;
   const places = filterPlaces(filterHooks(packet, isForNode), isForIpvs);
@@ -124,33 +126,44 @@ function followUnchosen(
 function followRouted(onPath: PacketOnPath, state: NodeState): PacketPath {
   const { packet, destination: address, port } = onPath;
   const { steps, ...leaving } = leave(onPath, state);
-  const end = stoppedEnd({ ...leaving, steps }) ?? routedEnd(packet, state);
-  if (end.kind !== "forwarded" || end.link === undefined) return { steps, end };
+  const stopped = stoppedEnd({ ...leaving, steps });
+  if (stopped !== undefined) return { steps, end: stopped };
   const { isMasqueraded } = leaving;
   const arrived = { packet, endpoint: { address, port }, isMasqueraded, isByIpvs: false };
   const seen = isMasqueraded ? leavingAddress(address, state) : packet.source;
   const answer = followAnswer(arrived, seen, state);
-  if (answer.verdict === "pass")
-    return { steps: [...steps, ...answer.steps.filter(({ isMaybe }) => isMaybe)], end };
-  const by = `the loss of answers, which are ${answer.verdict}${byText(answer.steps.at(-1))}`;
-  return { steps: [...steps, ...answer.steps], end: { kind: "dropped", by } };
+  if (answer.verdict !== "pass") {
+    const by = `the loss of answers, which are ${answer.verdict}${byText(answer.steps.at(-1))}`;
+    return { steps: [...steps, ...answer.steps], end: { kind: "dropped", by } };
+  }
+  const doubts = answer.steps.filter(({ isMaybe }) => isMaybe);
+  return {
+    steps: [...steps, ...doubts],
+    end: { kind: "forwarded", link: outLinkOf(packet, state) },
+  };
+}
+
+function outLinkOf(
+  { destination, inLink }: Packet,
+  { network: { routes, bridgePeers } }: NodeState,
+): string | undefined {
+  return bridgePeers.has(destination) ? inLink : routes.get(destination)?.link;
 }
 
 /**
- * The end of a packet to another host. A process that sends from an IPv4 loopback address gets an error. The kernel
- * does send packets from ::1, but no host accepts them.
+ * The end of a packet to another host, if the kernel does not route it. A process that sends from an IPv4 loopback
+ * address gets an error. The kernel does send packets from ::1, but no host accepts them.
  */
-function routedEnd(packet: Packet, state: NodeState): PathEnd {
+function unroutedEnd(packet: Packet, state: NodeState): PathEnd | undefined {
   const { source, family, isFromNode } = packet;
   if (isFromNode && family === "IPv6" && isLoopback(source)) {
     return { kind: "dropped", by: `the receiving host, which only accepts ${source} from itself` };
   }
   const by = forwardingObstacle(packet, state);
-  if (by !== undefined) return { kind: packet.isFromNode ? "refused" : "dropped", by };
-  const { routes, bridgePeers } = state.network;
-  const { destination, inLink } = packet;
-  const link = bridgePeers.has(destination) ? inLink : routes.get(destination)?.link;
-  return { kind: "forwarded", link };
+  if (by !== undefined) return { kind: isFromNode ? "refused" : "dropped", by };
+  return outLinkOf(packet, state) === undefined
+    ? { kind: "forwarded", link: undefined }
+    : undefined;
 }
 
 /** The packet before any translation. */

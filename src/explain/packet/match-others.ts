@@ -5,6 +5,7 @@ import { type Direction, findEntry } from "./find-entry.ts";
 import type { PacketAtRule } from "./match-rule.ts";
 import { isLink } from "./match-rule.ts";
 import { isHere, type NodeState } from "./node-state.ts";
+import { lowestClientPort } from "./packet.ts";
 
 /** Undefined if it is unknown whether all match. False if one certainly does not. */
 export function matchOthers(
@@ -57,11 +58,14 @@ function isProtocol(name: string, { onPath: { packet } }: PacketAtRule): boolean
   );
 }
 
-/** The client's port is unknown. An endpoint's answer comes from the endpoint's port. */
+type Ports = readonly [first: number, last: number];
+const clientPorts: Ports = [lowestClientPort, 65_535];
+
+/** The client's exact port is unknown. An endpoint's answer comes from the endpoint's port. */
 function matchWords(words: readonly string[], { onPath }: PacketAtRule): boolean | undefined {
-  const { port, isAnswer, endpointPort } = onPath;
-  const [source, destination] =
-    isAnswer === true ? [endpointPort, undefined] : [undefined, port === 0 ? undefined : port];
+  const { port, isAnswer, endpointPort = 0 } = onPath;
+  const [source, destination]: readonly [Ports, Ports] =
+    isAnswer === true ? [[endpointPort, endpointPort], clientPorts] : [clientPorts, [port, port]];
   const matchWord = (word: string, value: string, other: string): boolean | undefined => {
     switch (word) {
       case "--sport":
@@ -98,16 +102,24 @@ function isInSet(text: string, { onPath }: PacketAtRule, { sets }: NodeState): b
   const directions = ends.split(",") as Direction[];
   const direction = directions[set.type.split(/[:,]/).indexOf("port") - 1];
   const known = onPath.isAnswer === true ? "src" : "dst";
-  const hasPort = onPath.packet.protocol !== "ICMP" || set.type === "bitmap:port";
-  if (direction !== undefined && (direction !== known || !hasPort)) return undefined;
+  if (direction !== undefined && set.type !== "bitmap:port") {
+    if (onPath.packet.protocol === "ICMP") return undefined;
+    const hasClientPort = [...set.entries].some(
+      (entry) => Number(/(?:tcp|udp|sctp):(\d+)/.exec(entry)?.[1]) >= lowestClientPort,
+    );
+    if (direction !== known) return hasClientPort ? undefined : negated(not, false);
+  } else if (direction !== undefined && direction !== known) return undefined;
   return negated(not, findEntry(set, onPath, directions) !== undefined);
 }
 
 /** `80,8000:8080`. */
-function isPort(list: string, port: number | undefined): boolean | undefined {
+function isPort(list: string, [lowest, highest]: Ports): boolean | undefined {
   const ranges = list.split(",").map((range) => range.split(":").map(Number));
-  if (port === undefined) return undefined;
-  return ranges.some(([first = 0, last = first]) => first <= port && port <= last);
+  if (ranges.some(([first = 0, last = first]) => first <= lowest && highest <= last)) return true;
+  const isOverlapping = ranges.some(
+    ([first = 0, last = first]) => first <= highest && lowest <= last,
+  );
+  return isOverlapping ? undefined : false;
 }
 
 /** The first packet of a connection is a SYN, and its answer a SYN with ACK. */

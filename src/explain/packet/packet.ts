@@ -18,6 +18,9 @@ export interface Packet {
   readonly isBridged: boolean;
 }
 
+/** The lowest port of clients. By default, Linux, macOS and Windows choose this or a higher port for a connection. */
+export const lowestClientPort = 32_768;
+
 /** A packet on its path. DNAT and IPVS change the destination; rules change the mark. */
 export interface PacketOnPath {
   readonly packet: Packet;

@@ -63,10 +63,11 @@ export function passNft(
  * the `bridge` family that it passes there.
  */
 function passageOf(
-  { hook, devices, isBridge = false }: NftBaseChain,
-  { packet, destination }: PacketOnPath,
+  { hook, devices, isBridge = false, isNat = false }: NftBaseChain,
+  { packet, destination, isAnswer }: PacketOnPath,
   { network: { routes } }: NodeState,
 ): "sure" | "unknown link" | "bridge port" | "none" {
+  if (isNat && isAnswer === true) return "none";
   if (devices === undefined && !isBridge) return "sure";
   const isOut = hook === "EGRESS";
   const route = routes.get(isOut ? destination : packet.source);

@@ -24,6 +24,7 @@ const chainAttributes = attributeSet({
     }),
   ),
   policy: u32be(5),
+  type: text(7),
 });
 
 /** NFTA_EXPR_*. */
@@ -80,7 +81,7 @@ const linkHooks: Readonly<Record<string, readonly NftHook[]>> = {
 
 /** Undefined unless it is a base chain. `family` is the family name that `nft` prints. */
 export function decodeBaseChain(body: ByteReader, family: string): NftBaseChain | undefined {
-  const { table = "", name = "", hook, policy } = chainAttributes.decode(body);
+  const { table = "", name = "", hook, policy, type } = chainAttributes.decode(body);
   if (hook?.number === undefined) return undefined;
   const at = (linkHooks[family] ?? hooks)[hook.number];
   if (at === undefined) return undefined;
@@ -88,6 +89,7 @@ export function decodeBaseChain(body: ByteReader, family: string): NftBaseChain 
   return {
     ...{ table: `${family} ${table}`, name, hook: at, priority: priority | 0 },
     isDropPolicy: policy === 0,
+    ...(type === "nat" ? { isNat: true } : {}),
     ...(family === "bridge"
       ? { isBridge: true }
       : at === "INGRESS" || at === "EGRESS"

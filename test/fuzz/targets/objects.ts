@@ -31,7 +31,7 @@ function targetOf<Kind extends ResourceKind>(
   /** Only tried unmodified, because mutations would take too long. */
   large: readonly unknown[] = [],
 ): FuzzTarget {
-  const kept = readCorpusTexts(name).map(parseJson);
+  const kept = readCorpusTexts(name).map((text) => parseJson(text));
   return {
     name,
     kept: [...kept, ...large],

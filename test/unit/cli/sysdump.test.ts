@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { after, describe, it } from "node:test";
 import { apiVersion } from "../../../src/answer/answers.ts";
 import type { Sysdump } from "../../../src/answer/sysdump.ts";
+import { version } from "../../../src/base/version.ts";
 import { packed } from "../../../src/sysdump/archive.ts";
 import { type CommandRun, runCommand } from "../../support/run-command.ts";
 
@@ -31,6 +32,23 @@ const archive = packed({
 });
 const path = join(folder, "node.tar.gz");
 writeFileSync(path, archive);
+
+const state = packed({
+  index: {
+    ...index,
+    program: version,
+    parts: [{ name: "node-state.json", bytes: 2, milliseconds: 1 }],
+  },
+  parts: new Map([["node-state.json", "{}"]]),
+});
+const statePath = join(folder, "state.tar.gz");
+writeFileSync(statePath, state);
+
+const explanation = {
+  ...{ mode: "ipvs", verdict: "balanced", summary: "Packets are balanced", conflicts: [] },
+  ...{ sourceRanges: [], endpoints: [{ ready: true }], packets: [], differences: [] },
+  connections: { templates: [], ipvs: [], conntrack: [], isTruncated: false },
+};
 
 interface Written extends CommandRun {
   readonly paths: readonly string[];
@@ -96,6 +114,45 @@ describe("kube-ipvs show", () => {
     ] as const) {
       const { code, out, err } = await show(...args);
       assert.deepEqual([code, out, err.trim().split("\n").length], [1, "", 1], err);
+      assert.match(err.trim(), reason);
+    }
+  });
+});
+
+describe("kube-ipvs explain --from-dump", () => {
+  const web = { namespace: "shop", name: "web" };
+  const item = { protocol: "TCP", address: "10.96.0.10", port: 80, losers: [], service: web };
+  const explain = (...args: readonly string[]) =>
+    runCommand(["explain", noSocket, ...args, "-o", "short"], {
+      explain: {
+        explainRecorded: async () =>
+          [
+            { ...explanation, ...item },
+            { ...explanation, ...item, port: 443, service: undefined },
+          ] as never,
+      },
+    });
+
+  it("selects destinations", async () => {
+    for (const [args, count] of [
+      [[], 2],
+      [["shop/web"], 1],
+      [["10.96.0.10:443"], 1],
+    ] as const) {
+      const { code, out } = await explain("--from-dump", statePath, ...args);
+      assert.deepEqual([code, out.trim().split("\n").length], [0, count], out);
+    }
+  });
+
+  it("fails with one line if the archive does not have them", async () => {
+    for (const [args, reason] of [
+      [["--from-dump", path], /has no node-state \(it has plan\.json, cut\.json\)$/],
+      [["--from-dump", statePath, "shop/other"], /has no Service shop\/other; kube-ipvs sysdump/],
+      [["--from-dump", statePath, "10.96.0.10:80/udp"], /has no 10\.96\.0\.10:80\/udp; /],
+      [["--from-dump", statePath, "--probe"], /--probe cannot be combined with --from-dump/],
+    ] as const) {
+      const { code, out, err } = await explain(...args);
+      assert.deepEqual([code, out], [1, ""], err);
       assert.match(err.trim(), reason);
     }
   });

@@ -5,6 +5,7 @@ import type { Destination } from "../../../src/answer/answers.ts";
 import type { Explanation } from "../../../src/answer/explanation.ts";
 import { ipAddressToBytes } from "../../../src/base/ip.ts";
 import type { From } from "../../../src/explain/origins.ts";
+import { type RecordedNode, readRecorded, recordedText } from "../../../src/explain/recorded.ts";
 import type {
   NftExpression,
   NftHook,
@@ -225,14 +226,29 @@ describe("explain with third-party nftables rules", () => {
     );
     assert.equal(elsewhere.verdict, "balanced");
     const sourcePort = load({ from: "transport", offset: 0, length: 2 });
-    const unknown = await explainedWith(
-      ruleset({ rules: { sport: [sourcePort, compare(4, 1), verdict("drop")] } }),
-    );
-    assert.equal(unknown.verdict, "balanced");
-    assert.equal(
-      unknown.packets[0]?.path.some(({ isMaybe }) => isMaybe),
-      true,
-    );
+    // A client's port is at least 32768.
+    for (const [port, isDoubtful] of [
+      [[4, 1], false],
+      [[160, 1], true],
+    ] as const) {
+      const rules = { sport: [sourcePort, compare(...port), verdict("drop")] };
+      const { verdict: decided, packets } = await explainedWith(ruleset({ rules }));
+      assert.equal(decided, "balanced");
+      assert.equal(
+        packets[0]?.path.some(({ isMaybe }) => isMaybe),
+        isDoubtful,
+      );
+    }
+    const within = async (first: number, last: number) => {
+      const ends = [Uint8Array.from([first, 0]), Uint8Array.from([last, 255])] as const;
+      const range = { kind: "range", register: 16, isNegated: false } as const;
+      const rule = [sourcePort, { ...range, first: ends[0], last: ends[1] }, verdict("drop")];
+      const { verdict: decided, packets } = await explainedWith(ruleset({ rules: { rule } }));
+      return packets[0]?.path.some(({ isMaybe }) => isMaybe) === true ? "may" : decided;
+    };
+    assert.equal(await within(4, 255), "dropped");
+    assert.equal(await within(4, 127), "balanced");
+    assert.equal(await within(160, 255), "may");
   });
 
   it("assumes that packets from other hosts do not arrive on the loopback link", async () => {
@@ -376,6 +392,21 @@ describe("explain with third-party nftables rules", () => {
       assert.match(await summaryWith(hook, "iptables", address, address), isLost, hook);
       assert.match(await summaryWith(hook, "iptables", address, vip), balanced, hook);
     }
+  });
+
+  it("survives being recorded in an archive", () => {
+    const nft = ruleset({ rules: { drop: port80 }, sets: { ports: ports([80, false]) } });
+    const node = { facts: { kind: "PlanFacts" }, states: new Map([["IPv4", { nft }]]) };
+    const recorded = node as unknown as RecordedNode;
+    assert.deepEqual(readRecorded(recordedText(recorded)), recorded);
+  });
+
+  it("does not apply NAT chains to answers", async () => {
+    const answers = [load({ from: "ct", key: 1 }), compare(1), verdict("drop")];
+    const nft = ruleset({ hook: "PREROUTING", rules: { drop: answers } });
+    const baseChains = nft.baseChains.map((one) => ({ ...one, isNat: true }));
+    assert.match((await explainedWith({ ...nft, baseChains })).summary, balanced);
+    assert.match((await explainedWith(nft)).summary, /answers are dropped/);
   });
 
   it("follows the answers of routed packets", async () => {

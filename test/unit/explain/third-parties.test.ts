@@ -256,6 +256,13 @@ describe("explain in IPVS mode", () => {
       "-j DROP",
     );
     assert.match(dropped.summary, /are dropped by filter INPUT: -j DROP$/);
+    const fromHighPort = "-p tcp -m tcp --sport 1024:65535 --dport 80 -j ACCEPT";
+    assert.match((await filtered("INPUT", fromHighPort, "-j DROP")).summary, /are balanced/);
+    const { packets } = await filtered("INPUT", "-p tcp -m tcp --sport 1:200 -j ACCEPT", "-j DROP");
+    assert.deepEqual(
+      packets.flatMap(({ losses }) => losses.map(({ isCertain }) => isCertain)),
+      [true],
+    );
     const answers = "-o eth0 -p tcp -m tcp --sport 8080 --tcp-flags SYN,ACK SYN,ACK -j DROP";
     assert.match(
       (await filtered("FORWARD", answers)).summary,
@@ -311,8 +318,9 @@ describe("explain in IPVS mode", () => {
       ["dropped", `${to},src`, "hash:net,port,net", "10.96.0.0/16,tcp:80,192.168.0.0/16"],
       // The kernel requires a direction for each part.
       ["balanced", from, "hash:net,net", "192.168.0.0/16,10.96.0.0/12"],
-      // The client's port is unknown.
-      ["may", `${from},src`, "hash:ip,port", "192.168.10.1,tcp:80"],
+      // The client's port is at least 32768.
+      ["may", `${from},src`, "hash:ip,port", "192.168.10.1,tcp:40000"],
+      ["balanced", `${from},src`, "hash:ip,port", "192.168.10.1,tcp:80"],
       ["may", `${from} --return-nomatch`, "hash:net", "192.168.10.1"],
       ["may", "-m set --match-set unread src", "hash:ip"],
     ];
@@ -361,6 +369,16 @@ describe("explain in IPVS mode", () => {
         const { summary } = await explained(onNode, from, beside, [], undefined, find);
         assert.match(summary, /are routed on through br0/, isFiltered);
       }
+    });
+  });
+
+  it("does not apply FORWARD rules to packets that the kernel does not route", async () => {
+    await withNode(objects, async (onNode) => {
+      onNode.kernel.sysctl.values.set("net/ipv4/ip_forward", "0");
+      table(onNode, "filter").append("FORWARD", "-j REJECT --reject-with icmp-port-unreachable");
+      const host = { protocol: "TCP", address: ip("192.168.99.1"), port: 22 } as const;
+      const { summary } = await explained(onNode, client, host);
+      assert.match(summary, /are dropped by net\.ipv4\.ip_forward is 0/);
     });
   });
 

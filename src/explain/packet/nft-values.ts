@@ -1,0 +1,201 @@
+/** The values that expressions of nftables rules load from a packet, as far as they are known. Pure. */
+import { familyOf, type IpAddress, type IpFamily, ipAddressToBytes } from "../../base/ip.ts";
+import { protocolNumbers } from "../../base/protocol.ts";
+import type { NftHook, NftSet, NftSource } from "../../state/nft-rule.ts";
+import { isHere, type NodeState } from "./node-state.ts";
+import type { PacketOnPath } from "./packet.ts";
+
+export interface NftPlace {
+  readonly hook: NftHook;
+  readonly onPath: PacketOnPath;
+  readonly state: NodeState;
+  /** Whether the packet passes an unknown port of a bridge. */
+  readonly isBridgePort: boolean;
+  /** Finds a set of the rule's table. */
+  readonly setOf: (name: string) => NftSet | undefined;
+}
+
+/** The bits that are set in `mask` are known. */
+export interface Value {
+  readonly bytes: Uint8Array;
+  readonly mask: Uint8Array;
+}
+
+export function loadedValue(source: NftSource, place: NftPlace): Value {
+  switch (source.from) {
+    case "meta":
+      return metaValue(source.key, place);
+    case "ct":
+      return ctValue(source.key, place);
+    case "fib":
+      return fibValue(source, place);
+    case "network":
+      return slice(networkHeader(place.onPath), source.offset, source.length);
+    case "transport":
+      return slice(transportHeader(place.onPath), source.offset, source.length);
+  }
+}
+
+const familyNumbers: Readonly<Record<IpFamily, number>> = { IPv4: 2, IPv6: 10 };
+const etherTypes: Readonly<Record<IpFamily, readonly number[]>> = {
+  IPv4: [0x08, 0x00],
+  IPv6: [0x86, 0xdd],
+};
+
+/** NFT_META_*. */
+function metaValue(key: number, place: NftPlace): Value {
+  const { packet, mark } = place.onPath;
+  switch (key) {
+    case 1:
+      return known(etherTypes[packet.family]);
+    case 3:
+      return hostWord(mark);
+    case 4:
+      return indexValue(inLinkOf(place));
+    case 5:
+      return indexValue(outLinkOf(place));
+    case 6:
+      return linkValue(inLinkOf(place));
+    case 7:
+      return linkValue(outLinkOf(place));
+    case 15:
+      return known([familyNumbers[packet.family]]);
+    case 16:
+      return known([protocolNumber(place.onPath)]);
+    default:
+      return unknown(16);
+  }
+}
+
+function protocolNumber({ packet: { protocol, family } }: PacketOnPath): number {
+  if (protocol === "ICMP") return family === "IPv4" ? 1 : 58;
+  return protocolNumbers[protocol];
+}
+
+/** Undefined if the link is unknown. Empty if packets have no input link at this hook. */
+function inLinkOf({ hook, isBridgePort, onPath: { packet } }: NftPlace): string | undefined {
+  if (isBridgePort) return undefined;
+  if (hook === "OUTPUT" || hook === "POSTROUTING" || hook === "EGRESS") return "";
+  if (packet.isFromNode) return "lo";
+  return packet.inLink === "" ? undefined : packet.inLink;
+}
+
+function outLinkOf({ hook, isBridgePort, ...place }: NftPlace): string | undefined {
+  const {
+    onPath: { destination },
+    state,
+  } = place;
+  if (isBridgePort) return undefined;
+  if (hook === "INGRESS" || hook === "PREROUTING" || hook === "INPUT") return "";
+  return isHere(destination, state) ? "lo" : state.network.routes.get(destination)?.link;
+}
+
+/** Whether a value is a link other than the loopback link, even if it is unknown which one. */
+export function isOtherLink(source: NftSource, place: NftPlace): boolean {
+  if (source.from !== "meta" || source.key < 4 || source.key > 7) return false;
+  return (source.key % 2 === 0 ? inLinkOf(place) : outLinkOf(place)) !== "lo";
+}
+
+/** Linux's loopback link has the name `lo` and the index 1. */
+export function isLoopback(value: Uint8Array): boolean {
+  const loopback = value.length === 4 ? hostWord(1) : linkValue("lo");
+  return order(value, loopback.bytes) === 0;
+}
+
+/** Only the index of the loopback link is known. */
+function indexValue(link: string | undefined): Value {
+  return link === "lo" ? hostWord(1) : unknown(4);
+}
+
+/** IFNAMSIZ bytes. */
+function linkValue(name: string | undefined): Value {
+  if (name === undefined) return unknown(16);
+  const bytes = new Uint8Array(16);
+  bytes.set(Buffer.from(name, "latin1").subarray(0, 15));
+  return known(bytes);
+}
+
+/** NFT_CT_*. Only the first packet of a connection and its answer are traced. */
+function ctValue(key: number, { onPath }: NftPlace): Value {
+  const { packet, destination, port, isAnswer } = onPath;
+  // IP_CT_* as bits: established 2, new 8.
+  if (key === 0) return hostWord(isAnswer === true ? 2 : 8);
+  if (key === 1) return known([isAnswer === true ? 1 : 0]);
+  if (key !== 2) return unknown(4);
+  // IPS_DST_NAT is the only status bit that is known here. IPVS does not set it.
+  const isTranslated =
+    onPath.virtual === undefined && (destination !== packet.destination || port !== packet.port);
+  const bytes = new Uint8Array([isTranslated ? 32 : 0, 0, 0, 0]);
+  return { bytes, mask: new Uint8Array([isAnswer === true ? 0 : 32, 0, 0, 0]) };
+}
+
+/** NFT_FIB_RESULT_ADDRTYPE is 3. RTN_UNICAST is 1 and RTN_LOCAL is 2. */
+function fibValue(
+  { result, flags }: Extract<NftSource, { from: "fib" }>,
+  { onPath, state }: NftPlace,
+): Value {
+  if (result !== 3) return unknown(4);
+  const address = (flags & 1) !== 0 ? onPath.packet.source : onPath.destination;
+  return hostWord(isHere(address, state) ? 2 : 1);
+}
+
+/** The addresses and the protocol are known. */
+function networkHeader(onPath: PacketOnPath): Value {
+  const { packet, destination } = onPath;
+  const header = unknown(40);
+  const put = (at: number, bytes: Uint8Array | readonly number[]): void => {
+    header.bytes.set(bytes, at);
+    header.mask.fill(0xff, at, at + bytes.length);
+  };
+  const isIpv4 = packet.family === "IPv4";
+  const bytesOf = (address: IpAddress): readonly number[] =>
+    familyOf(address) === packet.family ? [...ipAddressToBytes(address)] : [];
+  put(isIpv4 ? 12 : 8, bytesOf(packet.source));
+  put(isIpv4 ? 16 : 24, bytesOf(destination));
+  put(isIpv4 ? 9 : 6, [protocolNumber(onPath)]);
+  return header;
+}
+
+/** The ports (the client's in part), TCP flags and the type of ICMP messages are known. */
+function transportHeader({ packet, port, isAnswer, endpointPort = 0 }: PacketOnPath): Value {
+  const header = unknown(20);
+  const put = (at: number, ...bytes: readonly number[]): void => {
+    header.bytes.set(bytes, at);
+    header.mask.fill(0xff, at, at + bytes.length);
+  };
+  if (packet.protocol === "ICMP") {
+    const [request, reply] = packet.family === "IPv4" ? [8, 0] : [128, 129];
+    put(0, isAnswer === true ? reply : request, 0);
+    return header;
+  }
+  // Of the client's port, only the highest bit is known: it is at least lowestClientPort.
+  const [clientAt, portAt] = isAnswer === true ? [2, 0] : [0, 2];
+  const known = isAnswer === true ? endpointPort : port;
+  put(portAt, known >> 8, known & 0xff);
+  header.bytes[clientAt] = 0x80;
+  header.mask[clientAt] = 0x80;
+  // SYN, or SYN and ACK.
+  if (packet.protocol === "TCP") put(13, isAnswer === true ? 0x12 : 0x02);
+  return header;
+}
+export function slice({ bytes, mask }: Value, from: number, length: number): Value {
+  return { bytes: bytes.slice(from, from + length), mask: mask.slice(from, from + length) };
+}
+
+export function order(one: Uint8Array, other: Uint8Array): number {
+  return Buffer.compare(one, other.subarray(0, one.length));
+}
+
+function known(bytes: Uint8Array | readonly number[]): Value {
+  return { bytes: Uint8Array.from(bytes), mask: new Uint8Array(bytes.length).fill(0xff) };
+}
+
+export function unknown(length: number): Value {
+  return { bytes: new Uint8Array(length), mask: new Uint8Array(length) };
+}
+
+function hostWord(value: number): Value {
+  const bytes = new Uint8Array(4);
+  new DataView(bytes.buffer).setUint32(0, value, true);
+  return known(bytes);
+}

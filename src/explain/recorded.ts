@@ -1,0 +1,29 @@
+/** The plan and the kernel state of a node as text, from which another machine can explain packets. Pure. */
+import type { PlanFacts } from "../answer/answers.ts";
+import type { IpFamily } from "../base/ip.ts";
+import { isRecord } from "../base/is-record.ts";
+import { parseJson } from "../base/parse-json.ts";
+import type { FamilyState } from "./read/read-families.ts";
+
+export interface RecordedNode {
+  readonly facts: PlanFacts;
+  readonly states: ReadonlyMap<IpFamily, FamilyState>;
+}
+
+export function recordedText(node: RecordedNode): string {
+  return `${JSON.stringify(node, (_, value: unknown) => {
+    if (value instanceof Map) return { $map: [...value] };
+    if (value instanceof Set) return { $set: [...value] };
+    return value instanceof Uint8Array ? { $bytes: Buffer.from(value).toString("hex") } : value;
+  })}\n`;
+}
+
+/** `text` must be from the same version of this program. */
+export function readRecorded(text: string): RecordedNode {
+  return parseJson(text, (_, value) => {
+    if (!isRecord(value)) return value;
+    if ("$map" in value) return new Map(value["$map"] as [unknown, unknown][]);
+    if ("$set" in value) return new Set(value["$set"] as unknown[]);
+    return "$bytes" in value ? Uint8Array.from(Buffer.from(String(value["$bytes"]), "hex")) : value;
+  }) as RecordedNode;
+}
