@@ -22,7 +22,7 @@ export interface KernelOptions {
   /** See {@link RulesOptions}. */
   readonly rules?: RulesWriter | undefined;
   /** An earlier result, which saves checking both iptables backends with five processes. */
-  readonly iptablesBackend?: BackendChoice;
+  readonly iptablesBackend?: BackendChoice | undefined;
   /** How IPv4 virtual IPs become local. Defaults to addresses on the link. */
   readonly virtualAddresses?: VirtualAddresses;
   /** Masks of the firewall marks of our virtual servers. Defaults to none. */

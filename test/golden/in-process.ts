@@ -14,6 +14,7 @@ import { type BackendChoice, chooseBackend } from "../../src/kernel/iptables/bac
 import { runProgram } from "../../src/kernel/run-program.ts";
 import { type InProcessDaemon, startInProcess } from "../support/in-process.ts";
 import { shell, withNetworkNamespace } from "../support/netns/network-namespace.ts";
+import { hasIptables } from "../support/rules-writer.ts";
 import { configurationText } from "./configuration.ts";
 import { differencesWithin, lookAfterEnd } from "./eventually.ts";
 import type { Difference } from "./kernel-state.ts";
@@ -53,13 +54,12 @@ async function runSteps(
     { folder: manifests, nodeName: config.nodeName },
   );
   const iptablesBackend = await backendOf(scenario);
-  const backend = iptablesBackend === undefined ? {} : { iptablesBackend };
   let daemon: InProcessDaemon | undefined;
   try {
     const steps: (readonly Difference[])[] = [];
     for (const step of scenario.steps) {
       changeObjects(step, manifests);
-      daemon ??= await startInProcess({ config, source, ...backend });
+      daemon ??= await startInProcess({ config, source, iptablesBackend });
       await source.refresh();
       await daemon.settled();
       const ports = healthCheckNodePorts(scenario);
@@ -72,9 +72,9 @@ async function runSteps(
   }
 }
 
-/** Undefined if the namespace may have rules, so that the daemon detects the backend itself. */
+/** Undefined without iptables, or if the namespace may have rules, so that the daemon detects the backend itself. */
 async function backendOf({ pre }: Scenario): Promise<BackendChoice | undefined> {
-  if (pre.length > 0) return undefined;
+  if (!hasIptables || pre.length > 0) return undefined;
   emptyBackend ??= await chooseBackend(runProgram);
   return emptyBackend;
 }

@@ -2,18 +2,21 @@
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { get } from "node:http";
-import { labRules } from "../support/rules-writer.ts";
+import { hasIptables, labRules } from "../support/rules-writer.ts";
 import type { KernelState } from "./kernel-state.ts";
 import { observeNftables } from "./observe-nftables.ts";
 import { addressesForm, ipsetForm, iptablesForm, linkForm, sortedLines } from "./recorded-form.ts";
 
+const iptablesLines = `
+echo "==== ipset"; ipset save
+echo "==== iptables"; iptables-save
+echo "==== ip6tables"; ip6tables-save
+`;
 /** Uses one process tree for all tools, because starting processes is expensive in a lab kernel. */
 const script = `
 echo "==== ipvs"; ipvsadm -Sn
 echo "==== timeouts"; ipvsadm -l --timeout
-echo "==== ipset"; ipset save
-echo "==== iptables"; iptables-save
-echo "==== ip6tables"; ip6tables-save
+${hasIptables ? iptablesLines : ""}
 echo "==== ip"; ip -o -force -batch - 2>/dev/null <<END
 address show dev kube-ipvs0
 link show kube-ipvs0

@@ -21,6 +21,7 @@ import {
   deleteChain,
   deleteRule,
   destroySet,
+  dropFrom,
   flushSet,
   inOrder,
   insertAccept,
@@ -50,7 +51,7 @@ const serverCount = 5;
 before(() => {
   createNetworkNamespace(namespace, nodeSetUp);
   enterNetworkNamespace(namespace);
-  shell("iptables -A INPUT -s 192.0.2.1/32 -j DROP");
+  shell(dropFrom("192.0.2.1"));
 });
 
 after(() => {

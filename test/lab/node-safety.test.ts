@@ -19,7 +19,7 @@ import {
 import { buildNodeNetwork, clientAddress, nodeAddress } from "../support/node-network.ts";
 import { type ApiObject, endpoint, endpointSlice, node, service } from "../support/objects.ts";
 import { Program } from "../support/program.ts";
-import { labRules, listRules, unlessNftables } from "../support/rules-writer.ts";
+import { labRules, listRules, unlessIptables, unlessNftables } from "../support/rules-writer.ts";
 
 const broadcast = "192.168.10.255";
 const apiServer = "192.168.10.200";
@@ -358,7 +358,8 @@ describe("the doctor on this node", () => {
   ];
   for (const [breaks, mends, complaint] of broken) {
     const skip =
-      complaint === "ipset-limits fail" && unlessNftables("sets of nf_tables have no limit");
+      (complaint === "ipset-limits fail" && unlessNftables("sets of nf_tables have no limit")) ||
+      (breaks.startsWith("iptables ") && unlessIptables("there are no rules of iptables mode"));
     it(`reports ${complaint}: ${breaks.split(";")[0]}`, { skip }, async () => {
       shell(breaks);
       try {

@@ -60,10 +60,17 @@ const nftablesSuites: readonly string[] = [
   "kernels/killed-moves",
 ];
 
-/** Suites whose preparation and checks use neither iptables nor ipset. */
+/** Suites that also run without iptables and ipset. They skip cases that concern only these. */
 const suitesWithoutIptables: readonly string[] = [
+  "golden",
   "contract",
   "packet-paths",
+  "drift",
+  "foreign-state",
+  "node-safety",
+  "start-and-stop",
+  "faults",
+  "kernels/nft-rules",
   "kernels/without-iptables",
 ];
 

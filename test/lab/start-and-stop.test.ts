@@ -10,7 +10,13 @@ import { iptablesModeRules } from "../support/iptables-mode.ts";
 import { eventually } from "../support/lab-daemon.ts";
 import { assertNotLogged } from "../support/not-logged.ts";
 import { Program } from "../support/program.ts";
-import { labRules, listRules, rulesFlags } from "../support/rules-writer.ts";
+import {
+  labRules,
+  listIpsets,
+  listRules,
+  rulesFlags,
+  unlessIptables,
+} from "../support/rules-writer.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-start-"));
 after(() => rmSync(folder, { recursive: true }));
@@ -62,7 +68,7 @@ spec: { containers: [{ ports: [{ name: http, containerPort: 8081 }] }] }
 status: { podIP: 10.244.1.11, conditions: [{ type: Ready, status: "False" }] }
 `;
 
-describe("userspace mode", () => {
+describe("userspace mode", { skip: unlessIptables("userspace mode needs it") }, () => {
   it("redirects a virtual IP to its endpoints with iptables alone, and --cleanup removes the rules", async () => {
     for (const given of ["address add 10.244.1.10/32 dev lo", "route add 10.96.0.0/16 dev lo"]) {
       execFileSync("ip", given.split(" "));
@@ -202,13 +208,14 @@ describe("a link kube-ipvs0 of a different kind", () => {
     assert.deepEqual(await cleaning.ends(), { code: 1, signal: null });
     assert.match(cleaning.output, isNamed);
     assert.doesNotMatch(rules(), /KUBE-SERVICES/);
-    assert.equal(execFileSync("ipset", ["list", "-n"], { encoding: "utf8" }), "");
+    assert.equal(execFileSync("sh", ["-c", listIpsets], { encoding: "utf8" }), "");
     assert.match(ip("-d", "link", "show", "kube-ipvs0"), /bridge/);
     ip("link", "delete", "kube-ipvs0");
   });
 });
 
-describe("rules left by kube-proxy's iptables mode", () => {
+const skip = unlessIptables("iptables mode needs it");
+describe("rules left by kube-proxy's iptables mode", { skip }, () => {
   const savedLines = (pattern: RegExp): readonly string[] =>
     execFileSync("iptables-save", { encoding: "utf8" })
       .split("\n")

@@ -15,7 +15,7 @@ export interface InProcessParts extends Pick<DaemonParts, "config" | "source" | 
   readonly log?: DaemonParts["log"];
   readonly metrics?: DaemonParts["metrics"];
   /** The iptables backend. If absent, the daemon detects it, which starts a few programs. */
-  readonly iptablesBackend?: BackendChoice;
+  readonly iptablesBackend?: BackendChoice | undefined;
 }
 
 export interface InProcessDaemon {
@@ -35,14 +35,12 @@ export interface InProcessDaemon {
 export async function startInProcess(parts: InProcessParts): Promise<InProcessDaemon> {
   const { config, source, log = silentLogger, metrics = silentMetrics, iptablesBackend } = parts;
   const record = parts.holderRecord === undefined ? {} : { holderRecord: parts.holderRecord };
-  const backend = iptablesBackend === undefined ? {} : { iptablesBackend };
   const { mode, virtualAddresses, portRangeMarks: marks } = config;
   const portRangeMarks = marks === undefined ? [] : [marks];
   const wanted = config.rules === "auto" ? labRules : config.rules;
   const rules = mode === "ipvs" ? wanted : undefined;
   const kernel = await openKernel({
-    ...{ log: silentLogger, rules, virtualAddresses, portRangeMarks },
-    ...backend,
+    ...{ log: silentLogger, rules, virtualAddresses, portRangeMarks, iptablesBackend },
   });
   const clock = systemClock;
   const health = new ProxyHealth(clock, 2 * config.syncPeriodMs);

@@ -14,9 +14,11 @@ import { MemorySource, type NamedObject } from "./memory-source.ts";
 import type { ApiObject } from "./objects.ts";
 import { pauseAfterCheck } from "./pause-after-check.ts";
 import { type RecordedLine, RecordingLogger } from "./recording-logger.ts";
-import { labRules } from "./rules-writer.ts";
+import { hasIptables, labRules } from "./rules-writer.ts";
 
-const usualBackend: BackendChoice = await chooseBackend(runProgram);
+const iptablesBackend: BackendChoice | undefined = hasIptables
+  ? await chooseBackend(runProgram)
+  : undefined;
 
 /** Flags by name, without dashes. */
 export type Flags = Readonly<Record<string, string>>;
@@ -51,7 +53,7 @@ export interface LabDaemon {
 export async function startLabDaemon(
   objects: readonly (ApiObject | NamedObject)[],
   flags: Flags = {},
-  iptablesBackend: BackendChoice = usualBackend,
+  backend: BackendChoice | undefined = iptablesBackend,
   held: Holders = new Map(),
 ): Promise<LabDaemon> {
   const config = configOf(flags);
@@ -61,7 +63,7 @@ export async function startLabDaemon(
   source.apply(...named(objects));
   const holderRecord = { held, keepHolders() {} };
   const own = { config, source, metrics, log, holderRecord };
-  const daemon = await startInProcess({ ...own, iptablesBackend });
+  const daemon = await startInProcess({ ...own, iptablesBackend: backend });
   await daemon.settled();
   return new RunningDaemon({ source, metrics, log, daemon });
 }
@@ -136,7 +138,7 @@ export async function withLabDaemon<T>(
 
 /** Runs `--cleanup` and returns the lines that it prints. */
 export async function cleanUpLab(flags: Flags = {}): Promise<readonly string[]> {
-  const backend = { iptablesBackend: usualBackend, rules: labRules };
+  const backend = { iptablesBackend, rules: labRules };
   const config = configOf(flags);
   const portRangeMarks = config.portRangeMarks === undefined ? [] : [config.portRangeMarks];
   const kernel = await openKernel({ log: silentLogger, portRangeMarks, ...backend });

@@ -16,6 +16,14 @@ export const rulesFlags: readonly string[] =
 export const movedChange: RegExp =
   labRules === undefined ? /^$/ : /kind="(?:set|entry|chain|jump)-[a-z]+"/;
 
+/** False with LAB_IPTABLES=none: the kernel has neither iptables nor ipset, and their programs are not installed. */
+export const hasIptables: boolean = process.env["LAB_IPTABLES"] !== "none";
+
+/** Returns the reason to skip a case about objects in iptables or ipset, if the node has neither. */
+export function unlessIptables(why: string): string | false {
+  return hasIptables ? false : `no iptables: ${why}`;
+}
+
 /** Returns the reason to skip a case that concerns only iptables or ipset, if nf_tables is used. */
 export function unlessNftables(why: string): string | false {
   return labRules === undefined ? false : why;
@@ -101,10 +109,22 @@ export const flushSets: string =
     ? "ipset flush"
     : "nft list sets | sed -n '/^table/{s/table //;s/ {//;h};/set KUBE/{s/.*set //;s/ {//;G;s/\\(.*\\)\\n\\(.*\\)/flush set \\2 \\1/p}' | nft -f -";
 
+/** Adds a third-party rule that drops packets from this IPv4 address to the node. */
+export function dropFrom(address: string): string {
+  if (hasIptables) return `iptables -A INPUT -s ${address} -j DROP`;
+  return `nft 'table ip firewall { chain input { type filter hook input priority 0; ip saddr ${address} drop; }; }'`;
+}
+
+/** Prints all rules of both families in iptables. */
+export const listIptables: string = hasIptables ? "iptables-save; ip6tables-save" : "true";
+
+/** Prints the names of all ipsets. */
+export const listIpsets: string = hasIptables ? "ipset list -n" : "true";
+
 /** Prints all rules and sets. */
 export const listRules: string =
   labRules === undefined
-    ? "ipset save | sort; iptables-save; ip6tables-save"
+    ? `ipset save | sort; ${listIptables}`
     : "for family in ip ip6; do nft list table $family kube-ipvs 2> /dev/null || true; done";
 
 /**
@@ -112,7 +132,7 @@ export const listRules: string =
  * kubelet also creates.
  */
 export function rulesOfIptables(): string {
-  return shell("ipset save | sort; iptables-save; ip6tables-save")
+  return shell(`ipset save | sort; ${listIptables}`)
     .split("\n")
     .filter((line) => /KUBE-(?!MARK-DROP)/.test(line))
     .map((line) => line.replace(/ \[\d+:\d+\]$/, ""))
