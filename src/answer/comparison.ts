@@ -38,9 +38,10 @@ export interface NodeDifference {
 /** Facts about a row of a Service that all nodes should share. */
 function factsOf(row: ServiceRow): readonly string[] {
   const { endpoints = [], reason, scheduler, affinitySeconds, trafficPolicy } = row;
-  // With the policy Local or with topology hints, each node uses other endpoints.
+  // With the policy Local, a topology preference or topology hints, each node uses other endpoints.
   const isShared =
     trafficPolicy === "Cluster" &&
+    row.topologyPreference === undefined &&
     endpoints.every(
       ({ zoneHints = [], nodeHints = [] }) => zoneHints.length + nodeHints.length === 0,
     );

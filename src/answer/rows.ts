@@ -1,6 +1,7 @@
 /** The rows of lists of Services and drains, and the query for Services. */
 import { familyOf, type IpAddress } from "../base/ip.ts";
 import type { ClaimReason } from "../plan/claims/claim.ts";
+import type { Preference } from "../plan/preference.ts";
 import { markServerId, virtualServerKey } from "../state/virtual-server.ts";
 
 /** A row of `/v1/services`. There is one row for each address, port and protocol of a Service. */
@@ -28,6 +29,12 @@ export interface ServiceRow {
   readonly reason?: string;
   /** Annotations that have no effect, each with the reason. Undefined if there are none. */
   readonly ignoredAnnotations?: readonly string[];
+  /**
+   * Whether the Service's topology preference applies on this node. `overflow`: too few endpoints are on preferred
+   * Nodes. `no-label`: this Node does not have the label. `nodes-unknown`: Nodes are not listed yet. Undefined if the
+   * Service has no preference.
+   */
+  readonly topologyPreference?: Preference["state"];
   /** The allowed clients. All are allowed if undefined. */
   readonly sourceRanges?: readonly string[];
   /** The Service that owns the address and port instead, and the reason. Undefined if this Service owns them. */

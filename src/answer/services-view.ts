@@ -113,10 +113,13 @@ export function endpointsTable(rows: readonly EndpointRow[]): Block {
 
 /**
  * For example: `claimed-by-another-service (default/a, held-before)`. If the address is served, names the annotations
- * that have no effect.
+ * that have no effect, and why a topology preference does not apply.
  */
-function reasonText({ reason, claimedBy, ignoredAnnotations = [] }: ServiceRow): string {
-  if (reason === undefined) return ignoredAnnotations.join(", ");
+function reasonText(row: ServiceRow): string {
+  const { reason, claimedBy, ignoredAnnotations = [], topologyPreference = "applied" } = row;
+  const preference =
+    topologyPreference === "applied" ? [] : [`prefer-topology: ${topologyPreference}`];
+  if (reason === undefined) return [...ignoredAnnotations, ...preference].join(", ");
   if (claimedBy === undefined) return reason;
   return `${reason} (${claimedBy.namespace}/${claimedBy.name}, ${claimedBy.claim})`;
 }

@@ -77,6 +77,8 @@ export interface NodeRecord {
   readonly zone?: string;
   /** Label kube-ipvs.io/weight. Undefined if there is no valid label. */
   readonly weight?: number;
+  /** All labels, or only the requested ones in a list of Nodes. Undefined if there are none. */
+  readonly labels?: Readonly<Record<string, string>>;
   /** False if the Node is being deleted or has the taint ToBeDeletedByClusterAutoscaler. */
   readonly isEligible: boolean;
   /** Positions of {@link notReadyTaint} in the Node's taints. Undefined if it has none. */

@@ -39,7 +39,10 @@ export interface ServedAddresses {
 }
 
 /** All Nodes, by name. */
-export type Nodes = ReadonlyMap<string, Pick<NodeRecord, "addresses" | "podCidrs" | "weight">>;
+export type Nodes = ReadonlyMap<
+  string,
+  Pick<NodeRecord, "addresses" | "podCidrs" | "weight" | "labels">
+>;
 
 /** Address and port of an API server. */
 export interface ServerEndpoint {
@@ -85,8 +88,11 @@ export interface ObjectSource {
   problem?(): { readonly message: string; readonly sinceMs: number } | undefined;
   /** The known addresses of the API servers. Absent or empty if the source is not an API server. */
   servers?(): readonly ServerEndpoint[];
-  /** Reads all Nodes. Undefined if they are not available, or if the source reports them through `onNodes`. */
-  listNodes?(signal: AbortSignal): Promise<Nodes>;
+  /**
+   * Reads all Nodes with these labels. Undefined if they are not available, or if the source reports them through
+   * `onNodes`, with all their labels.
+   */
+  listNodes?(signal: AbortSignal, labels: ReadonlySet<string>): Promise<Nodes>;
   /** After it resolves, no callback is called. */
   stop(): Promise<void>;
 }

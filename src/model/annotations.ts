@@ -13,7 +13,13 @@ import {
   sharesByWeights,
 } from "../base/scheduler.ts";
 import { parseWeight } from "../base/weight.ts";
-import { type AnnotationProblem, type Canary, type Tuning, weightSources } from "./tuning.ts";
+import {
+  type AnnotationProblem,
+  type Canary,
+  type TopologyPreference,
+  type Tuning,
+  weightSources,
+} from "./tuning.ts";
 
 const prefix = "kube-ipvs.io/";
 const schedulerName = `${prefix}scheduler`;
@@ -24,6 +30,7 @@ const deadlineName = `${prefix}drain-deadline`;
 const weightsName = `${prefix}weights`;
 const slowStartName = `${prefix}slow-start`;
 const canaryName = `${prefix}canary`;
+export const preferenceName: string = `${prefix}prefer-topology`;
 export const portRangeName: string = `${prefix}port-range`;
 
 /**
@@ -98,6 +105,13 @@ const readers: Readonly<Record<string, AnnotationReader>> = {
     },
     rule: "must be slice=NAME,share=PERCENT% or zone=NAME,share=PERCENT%, such as slice=web-canary,share=10%",
   },
+  [preferenceName]: {
+    read: (text) => {
+      const preference = readPreference(text);
+      return preference && { preference };
+    },
+    rule: "must be a Node label, or a label and a percentage such as example.com/rack,minimum=50%",
+  },
   [portRangeName]: {
     read: (text) => {
       const portRanges = parsePortRanges(text);
@@ -133,6 +147,17 @@ function readCanary(text: string): Canary | undefined {
   return { by, name, percent };
 }
 
+const labelName =
+  /^(?:[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?\/)?[a-z0-9](?:[\w.-]{0,61}[a-z0-9])?$/i;
+const defaultMinimumPercent = 50;
+
+function readPreference(text: string): TopologyPreference | undefined {
+  const [, label = "", minimum = defaultMinimumPercent] =
+    /^([^\s,]+)(?:\s*,\s*minimum\s*=\s*(\d{1,3})%)?$/.exec(text) ?? [];
+  const minimumPercent = Number(minimum);
+  return labelName.test(label) && minimumPercent <= 100 ? { label, minimumPercent } : undefined;
+}
+
 /** The scheduler that a Service requests. Undefined if the configured scheduler applies. */
 export function requestedScheduler({ annotations }: Annotated): string | undefined {
   if (annotations === undefined) return undefined;
@@ -144,6 +169,12 @@ export function requestedScheduler({ annotations }: Annotated): string | undefin
 export function asksNodeWeights({ annotations }: Annotated): boolean {
   const text = annotations?.[weightsName];
   return text !== undefined && readers[weightsName]?.read(text.trim())?.weights === "node";
+}
+
+/** The Node label by which the Service prefers endpoints. Undefined if there is none. */
+export function preferredLabel({ annotations }: Annotated): string | undefined {
+  const text = annotations?.[preferenceName];
+  return text === undefined ? undefined : readPreference(text.trim())?.label;
 }
 
 type Annotated = Pick<ServiceRecord, "annotations">;

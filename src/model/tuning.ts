@@ -19,6 +19,8 @@ export interface Tuning {
   readonly slowStartMs?: number;
   /** The canary group. Undefined if the Service has none. */
   readonly canary?: Canary;
+  /** Which endpoints this node prefers. Undefined if it uses all. */
+  readonly preference?: TopologyPreference;
   /** Port ranges that the Service serves in addition to its ports. Undefined if there are none. */
   readonly portRanges?: readonly PortRange[];
 }
@@ -40,6 +42,15 @@ export interface Canary {
   readonly by: "slice" | "zone";
   readonly name: string;
   readonly percent: number;
+}
+
+/**
+ * Prefers endpoints on Nodes with this node's value of a label, if their share of the Service's endpoints is at least
+ * `minimumPercent` of these Nodes' share of all Nodes.
+ */
+export interface TopologyPreference {
+  readonly label: string;
+  readonly minimumPercent: number;
 }
 
 /** Number of steps in which a new endpoint's weight grows. */

@@ -66,13 +66,17 @@ export class ClusterPlan {
     this.tracker.touchWhere((service) => isConcerned(requestedScheduler(service) ?? ""));
   }
 
-  /** Replans Services whose endpoints get their weights from Nodes. `options` supplies the default tuning. */
-  noteNodeWeights(nodeWeights: ReadonlyMap<string, number>, options: PlanOptions): void {
-    if (nodeWeights === this.#facts.nodeWeights) return;
-    this.#facts = { ...this.#facts, nodeWeights };
-    this.tracker.touchWhere(
-      (service) => tuningOf(service, options, this.#facts).tuning.weights === "node",
-    );
+  /** Replans Services that depend on Nodes' weights or labels. `options` supplies the default tuning. */
+  noteNodes(nodes: Pick<TuningFacts, "nodeWeights" | "nodeGroups">, options: PlanOptions): void {
+    const areWeightsEqual = nodes.nodeWeights === this.#facts.nodeWeights;
+    const areGroupsEqual = nodes.nodeGroups === this.#facts.nodeGroups;
+    if (areWeightsEqual && areGroupsEqual) return;
+    this.#facts = { ...this.#facts, ...nodes };
+    this.tracker.touchWhere((service) => {
+      const { weights, preference } = tuningOf(service, options, this.#facts).tuning;
+      const isByWeight = weights === "node" && !areWeightsEqual;
+      return isByWeight || (preference !== undefined && !areGroupsEqual);
+    });
   }
 
   /** Monotonic time at which the next weight grows. Undefined if no endpoint is new. */

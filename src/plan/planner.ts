@@ -3,6 +3,7 @@ import type { IpFamily } from "../base/ip.ts";
 import { none } from "../base/none.ts";
 import {
   portRangeName,
+  preferenceName,
   readTuning,
   type ServiceTuning,
   sliceWeightProblems,
@@ -19,6 +20,7 @@ import { servicePortsOf } from "../model/service-ports.ts";
 import type { AnnotationProblem, Tuning } from "../model/tuning.ts";
 import type { PortAdmission } from "./claims/port-admission.ts";
 import type { FamilyOptions, PlanOptions } from "./options.ts";
+import { preferenceProblems } from "./preference.ts";
 import {
   planServicePort,
   type ServicePortContext,
@@ -52,8 +54,11 @@ export function* planServiceInSteps(
 ): Generator<void, readonly ServicePlan[]> {
   const { tuning, problems } = tuningOf(service, options, facts);
   const allSlices = [...slices];
-  const ofSlices = sliceWeightProblems(tuning, allSlices);
-  const annotationProblems = ofSlices.length === 0 ? problems : [...problems, ...ofSlices];
+  const annotationProblems = [
+    ...problems,
+    ...sliceWeightProblems(tuning, allSlices),
+    ...preferenceProblems(tuning, service?.annotations?.[preferenceName], facts),
+  ];
   const served = servedPart(service, options);
   const { place } = options;
   const ranges = rangesOf(served, tuning, options);

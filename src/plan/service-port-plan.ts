@@ -32,6 +32,7 @@ import {
 } from "./frontends.ts";
 import type { FamilyOptions } from "./options.ts";
 import { rangeAt, type ServiceRanges } from "./port-ranges.ts";
+import { type Preference, preferenceFor } from "./preference.ts";
 import { admitsNode, type PlannedSetEntry, setEntriesOf } from "./set-entries.ts";
 import { spreadByNode } from "./spread.ts";
 import { noTuningFacts, type TuningFacts } from "./tuning-facts.ts";
@@ -44,8 +45,9 @@ export interface PlannedVirtualServer {
   readonly kind: FrontendKind;
   readonly realServers: readonly RealServer[];
   /**
-   * UDP only: keys of all serving endpoints, present if some of them were not chosen because they are terminating or
-   * because others are nearer. UDP flows to these endpoints may continue.
+   * Keys of endpoints whose connections may continue although the endpoints are not chosen. UDP: all serving endpoints,
+   * present if some were not chosen because they are terminating or because others are nearer. TCP and SCTP: ready
+   * endpoints that a preference excludes.
    */
   readonly stillServing?: ReadonlySet<string>;
   /** Seconds after which a drain ends despite open connections. If undefined, the configured drain deadline applies. */
@@ -69,6 +71,8 @@ export interface ServicePortPlan {
   readonly deniedToNode: readonly AddressServerId[];
   /** True for a policy that is Local if usable endpoints exist but none are on this node. */
   readonly hasNoLocalEndpoints: Readonly<Record<TrafficPolicy, boolean>>;
+  /** Undefined if the Service has no topology preference. */
+  readonly preference?: Preference;
 }
 
 /** Planning input other than the service port and its endpoints. */
@@ -89,10 +93,12 @@ export function planServicePort(
   endpoints: readonly Endpoint[],
   context: ServicePortContext,
 ): ServicePortPlan {
-  const { options } = context;
+  const { options, tuning, facts = noTuningFacts } = context;
   const requested = frontendsOf(port, options);
-  const chosen = chooseEndpoints(endpoints, port, context.place);
-  const basis = { port, context, serving: servingKeys(port, endpoints) };
+  const near = chooseEndpoints(endpoints, port, context.place);
+  const preference = preferenceFor(near.cluster, endpoints, tuning, facts);
+  const chosen = without(preference?.excluded, near);
+  const basis = { port, context, serving: servingKeys(port, endpoints, preference) };
   const ranges = rangesFor(requested, port, endpoints, context);
   // A port inside the Service's own range is served by the range's virtual server, so that affinity covers both.
   const isServed = (frontend: Frontend): boolean => !isServedByRange(frontend, context.ranges);
@@ -109,7 +115,16 @@ export function planServicePort(
     held: heldFrontends(port, options),
     deniedToNode: deniedToNode(port, frontends, options),
     hasNoLocalEndpoints: noLocalEndpoints(port, chosen),
+    ...(preference === undefined ? {} : { preference }),
   };
+}
+
+function without(
+  excluded: ReadonlySet<string> = new Set(),
+  chosen: ChosenEndpoints,
+): ChosenEndpoints {
+  if (excluded.size === 0) return chosen;
+  return { ...chosen, cluster: chosen.cluster.filter(({ key }) => !excluded.has(key)) };
 }
 
 interface ServerBasis {
@@ -134,11 +149,13 @@ function virtualServersOf(
       lists.get(endpoints) ??
       realServersOf(spreadByNode(endpoints, context.place.nodeName), tuning, facts);
     lists.set(endpoints, realServers);
+    // Only for UDP do the keys include chosen endpoints.
+    const chosenCount = port.protocol === "UDP" ? realServers.length : 0;
     return {
       virtualServer: virtualServerOf(port, frontend, tuning),
       kind: frontend.kind,
       realServers,
-      ...(serving.size > realServers.length ? { stillServing: serving } : {}),
+      ...(serving.size > chosenCount ? { stillServing: serving } : {}),
       ...(drainDeadlineSeconds === undefined ? {} : { drainDeadlineSeconds }),
     };
   });
@@ -196,9 +213,13 @@ function anyPort(realServers: readonly RealServer[]): readonly RealServer[] {
   return [...byAddress.values()];
 }
 
-/** Only UDP flows need these keys, because connections of other protocols end by themselves. */
-function servingKeys(port: ServicePort, endpoints: readonly Endpoint[]): ReadonlySet<string> {
-  if (port.protocol !== "UDP") return new Set();
+/** See `PlannedVirtualServer.stillServing`. Connections of protocols other than UDP end by themselves. */
+function servingKeys(
+  port: ServicePort,
+  endpoints: readonly Endpoint[],
+  preference: Preference | undefined,
+): ReadonlySet<string> {
+  if (port.protocol !== "UDP") return preference?.excluded ?? new Set();
   const serving = endpoints.filter(({ isReady, isServing }) => isReady || isServing);
   return new Set(serving.map(({ key }) => key));
 }

@@ -1,12 +1,24 @@
 import type { IpAddress } from "../base/ip.ts";
 import type { PortAdmission } from "./claims/port-admission.ts";
 
+/** The Nodes with this node's value of a label, including this node. */
+export interface NodeGroup {
+  /** Empty if this Node does not have the label. */
+  readonly nodeNames: ReadonlySet<string>;
+  /** Number of all Nodes. */
+  readonly nodeCount: number;
+  /** Whether any Node has the label. */
+  readonly isLabelUsed: boolean;
+}
+
 /** Facts about the node and the current time, which planning needs for Services with tuning. */
 export interface TuningFacts {
   /** Schedulers that Services request but the kernel does not have. */
   readonly missingSchedulers: ReadonlySet<string>;
   /** Weights of Nodes with the label kube-ipvs.io/weight, by Node name. */
   readonly nodeWeights: ReadonlyMap<string, number>;
+  /** The Nodes with this node's value of a label, by label. See `NodeTraits.groups`. */
+  readonly nodeGroups: ReadonlyMap<string, NodeGroup>;
   /**
    * Current step of a new endpoint's weight, from 1 to less than `rampSteps`. Undefined if the endpoint is not new.
    */
@@ -19,5 +31,6 @@ export interface TuningFacts {
 export const noTuningFacts: TuningFacts = {
   missingSchedulers: new Set(),
   nodeWeights: new Map(),
+  nodeGroups: new Map(),
   rampStep: () => undefined,
 };

@@ -13,15 +13,10 @@ export function weightsOf(
   tuning: Tuning,
   facts: Pick<TuningFacts, "nodeWeights" | "rampStep">,
 ): readonly number[] {
-  const { scheduler, weights, canary, slowStartMs = 0 } = tuning;
-  let result = endpoints.map(() => 1);
-  if (!honoursWeights(scheduler)) return result;
-  if (weights === "slice") result = endpoints.map(({ sliceWeight }) => sliceWeight ?? 1);
-  if (weights === "node") {
-    result = endpoints.map(({ nodeName }) => facts.nodeWeights.get(nodeName) ?? 1);
-  }
-  if (canary !== undefined && sharesByWeights(scheduler))
-    result = shared(endpoints, result, canary);
+  const { scheduler, slowStartMs = 0 } = tuning;
+  let result = endpoints.map((endpoint) => ownWeight(endpoint, tuning, facts));
+  const canary = canaryOf(tuning);
+  if (canary !== undefined) result = shared(endpoints, result, canary);
   if (slowStartMs > 0 && rampsWeights(scheduler)) {
     // Always multiplies all weights by `rampSteps`, so that a ramp only changes the new endpoint's weight.
     result = result.map((weight, index) => {
@@ -30,6 +25,22 @@ export function weightsOf(
     });
   }
   return result.map((weight) => Math.min(weight, largestWeight));
+}
+
+/** An endpoint's weight, regardless of a canary and a slow start. */
+export function ownWeight(
+  { nodeName, sliceWeight }: Endpoint,
+  { scheduler, weights }: Tuning,
+  { nodeWeights }: Pick<TuningFacts, "nodeWeights">,
+): number {
+  if (!honoursWeights(scheduler)) return 1;
+  if (weights === "slice") return sliceWeight ?? 1;
+  return weights === "node" ? (nodeWeights.get(nodeName) ?? 1) : 1;
+}
+
+/** The canary group, if the scheduler divides connections by weight. */
+export function canaryOf({ canary, scheduler }: Tuning): Canary | undefined {
+  return sharesByWeights(scheduler) ? canary : undefined;
 }
 
 /** Scales the weights so that the canary group gets its share of the total. Does not scale if either group is empty. */
@@ -52,7 +63,8 @@ function shared(
   return reduced(scaled);
 }
 
-function belongsTo({ slice, zone }: Endpoint, { by, name }: Canary): boolean {
+/** Whether an endpoint is in the canary group. */
+export function belongsTo({ slice, zone }: Endpoint, { by, name }: Canary): boolean {
   return (by === "slice" ? slice : zone) === name;
 }
 

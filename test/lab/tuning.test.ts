@@ -30,6 +30,7 @@ const slicePorts = [
   { name: "dns", protocol: "UDP", port: 5353 },
 ];
 
+const rackLabel = "example.com/rack";
 const weightLabel = "kube-ipvs.io/weight";
 
 type Annotations = Readonly<Record<string, string>>;
@@ -195,6 +196,52 @@ describe("annotations of a Service", () => {
     node.apply(byNode, ...nodes(), ...onNodes);
     await node.hasWeights(tcp, "pod-1 1, pod-2 1");
     for (const connection of lives) await connection.ping("no label");
+  });
+
+  it("prefer this node's rack, overflow below the minimum, and follow labels without breaking connections", async () => {
+    const nodesIn = (...racks: readonly string[]): readonly ApiObject[] =>
+      racks.map((rack, index) =>
+        nodeObject({
+          name: `node-${index + 1}`,
+          addresses: [`192.168.10.1${index + 1}`],
+          podCidrs: [`10.244.${index + 1}.0/24`],
+          labels: rack === "" ? {} : { [rackLabel]: rack },
+        }),
+      );
+    const onNodes = [first, second].map(({ name, address }, index) =>
+      endpointSlice({
+        ...{ name, ports: slicePorts },
+        endpoints: [endpoint(address, { nodeName: `node-${index + 2}` })],
+      }),
+    );
+    const preferring = web({ "prefer-topology": `${rackLabel},minimum=70%` });
+    const apply = (...racks: readonly string[]): void =>
+      node.apply(preferring, ...nodesIn(...racks), ...onNodes);
+    const pingAll = async (text: string): Promise<void> => {
+      for (const connection of connections) await connection.ping(text);
+    };
+    // Two of three Nodes prefer one of two endpoints: 1/2 is more than 70% of 2/3.
+    apply("a", "a", "b");
+    await node.hasWeights(tcp, "pod-1 1");
+    assert.deepEqual(await shareOf(6), { "pod-1": 6, "pod-2": 0 });
+    await open();
+    // 1/2 is less than 70% of 3/4.
+    apply("a", "a", "b", "a");
+    await node.hasWeights(tcp, "pod-1 1, pod-2 1");
+    assert.deepEqual(await shareOf(6), { "pod-1": 3, "pod-2": 3 });
+    await open();
+    await open();
+    apply("b", "a", "b");
+    await node.hasWeights(tcp, "pod-1 0, pod-2 1");
+    assert.deepEqual(await shareOf(6), { "pod-1": 0, "pod-2": 6 });
+    await pingAll("moved to another rack");
+    const { code, out, err } = kubeIpvs("plan", ...node.flags);
+    assert.equal(code, 0, out + err);
+    apply("", "a", "b");
+    await node.hasWeights(tcp, "pod-1 1, pod-2 1");
+    apply("", "", "");
+    await node.program.prints(/"Ignoring annotation" .*"no Node has the label example.com\/rack"/);
+    await pingAll("no rack");
   });
 
   it("give a canary its share", async () => {

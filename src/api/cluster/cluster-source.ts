@@ -41,8 +41,8 @@ export class ClusterSource implements ObjectSource {
     return this.#serverAddresses.current();
   }
 
-  listNodes(signal: AbortSignal): Promise<Nodes> {
-    return listNodes(this.#dependencies, AbortSignal.any([signal, this.#abort.signal]));
+  listNodes(signal: AbortSignal, labels: ReadonlySet<string>): Promise<Nodes> {
+    return listNodes(this.#dependencies, AbortSignal.any([signal, this.#abort.signal]), labels);
   }
 
   async start(listener: SourceListener, servedBefore?: ServedAddresses): Promise<void> {

@@ -7,15 +7,21 @@ import { collections } from "./watched-resources.ts";
 
 /**
  * Lists all Nodes from the API server's cache, in pages if the server supports them, with one object in memory at a
- * time. A watch would send every kubelet's status updates to every node. Throws ApiError.
+ * time, and keeps only these `labels`. A watch would send every kubelet's status updates to every node. Throws ApiError.
  */
-export async function listNodes(connection: ListConnection, signal: AbortSignal): Promise<Nodes> {
+export async function listNodes(
+  connection: ListConnection,
+  signal: AbortSignal,
+  labels: ReadonlySet<string> = new Set(),
+): Promise<Nodes> {
   const all = new Map<string, NodeRecord>();
   // Ignores refusals: each node's own kube-ipvs reports invalid fields in its Node.
   const into = { refuse: () => {}, texts: new TextPool() };
   await listItems(connection, { resource: collections.nodes, signal }, (item) => {
     const record = decodeObject("nodes", item, into)?.record;
-    if (record !== undefined) all.set(record.name, record);
+    if (record === undefined) return;
+    const kept = Object.entries(record.labels ?? {}).filter(([name]) => labels.has(name));
+    all.set(record.name, { ...record, labels: Object.fromEntries(kept) });
   });
   return all;
 }

@@ -1,4 +1,5 @@
 import type { Cidr, IpAddress } from "../../base/ip.ts";
+import { none } from "../../base/none.ts";
 import { parseWeight } from "../../base/weight.ts";
 import { type NodeRecord, notReadyTaint } from "../objects.ts";
 import { cidrOf, parsedAddress } from "./addresses.ts";
@@ -19,6 +20,7 @@ export function decodeNode(object: Untrusted, identity: ObjectIdentity): NodeRec
     .at("spec", "taints")
     .items()
     .map((taint) => taint.valueAt("key"));
+  const texts = textsIn(labels);
   const notReadyTaints = taints.flatMap((key, index) => (key === notReadyTaint ? [index] : []));
   return {
     name: identity.name,
@@ -26,9 +28,19 @@ export function decodeNode(object: Untrusted, identity: ObjectIdentity): NodeRec
     podCidrs: podCidrsOf(object.field("spec")),
     ...(zone === undefined ? {} : { zone }),
     ...(weight === undefined ? {} : { weight }),
+    ...(texts.length === 0 ? {} : { labels: Object.fromEntries(texts) }),
     isEligible: !isBeingDeleted(object) && !taints.includes(deletionTaint),
     ...(notReadyTaints.length === 0 ? {} : { notReadyTaints }),
   };
+}
+
+/** The labels whose values are texts. Others are ignored. */
+function textsIn(labels: Untrusted): readonly (readonly [string, string])[] {
+  const { value } = labels;
+  if (typeof value !== "object" || value === null) return none;
+  return Object.entries(value).flatMap(([name, text]) =>
+    typeof text === "string" ? [[labels.intern(name), labels.intern(text)] as const] : [],
+  );
 }
 
 /** The weight of the Node's endpoints in Services whose weights come from Nodes. */

@@ -1,6 +1,5 @@
-import { isDeepStrictEqual } from "node:util";
 import { BackOff } from "../../api/cluster/back-off.ts";
-import type { NodeRecord, ServiceRecord } from "../../api/objects.ts";
+import type { EndpointSliceRecord, NodeRecord, ServiceRecord } from "../../api/objects.ts";
 import type { Nodes, ObjectSource } from "../../api/source.ts";
 import { background } from "../../base/background.ts";
 import type { Clock } from "../../base/clock.ts";
@@ -9,7 +8,7 @@ import type { IpAddress } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import { Networks } from "../../base/networks.ts";
 import { none } from "../../base/none.ts";
-import { asksNodeWeights } from "../../model/annotations.ts";
+import { NodeTraits } from "./node-traits.ts";
 
 export interface OtherNodesParts {
   readonly source: Pick<ObjectSource, "listNodes">;
@@ -21,7 +20,7 @@ export interface OtherNodesParts {
   readonly periodMs: number;
   /** Returns a number from 0 (inclusive) to 1 (exclusive). */
   readonly random: () => number;
-  /** Called when {@link OtherNodes.reserved}, `podNetworks`, `weights`, `isReady` or `hasFailed` changes. */
+  /** Called when {@link OtherNodes.reserved}, `podNetworks`, `traits`, `isReady` or `hasFailed` changes. */
   readonly onChange: () => void;
   /** Called when addresses were removed from {@link OtherNodes.unchecked} because they are now checked. */
   readonly onChecked?: () => void;
@@ -56,7 +55,7 @@ const maxAddressesPerNode = 16;
  * a controller writes them.
  *
  * This class knows the addresses of other Nodes that Services name as external or load-balancer IPs, the pod CIDRs of
- * all Nodes, and the weights of Nodes. Nodes are read only while a Service needs one of these, at a pace that depends
+ * all Nodes, and the weights and labels of Nodes. Nodes are read only while a Service needs one of these, at a pace that depends
  * on the number of Nodes. An address remains reserved while its Node exists, even if the Node's status no longer
  * lists it.
  */
@@ -73,9 +72,11 @@ export class OtherNodes {
   #nodes: Nodes = new Map();
   #own: NodeRecord | undefined;
   #podNetworks = new Networks();
-  /** Number of Services that ask for Node weights. */
-  #weightRequests = 0;
-  #weights: ReadonlyMap<string, number> = new Map();
+  readonly traits: NodeTraits = new NodeTraits();
+  /** The labels that the last list contains. Undefined if it contains all of them. */
+  #listedLabels: ReadonlySet<string> | undefined;
+  /** Whether an endpoint's Node is missing in the last list. */
+  #isNodeMissing = false;
   readonly #abort = new AbortController();
   #isReady: boolean;
   #isReading = false;
@@ -118,14 +119,8 @@ export class OtherNodes {
     return this.#hasFailed;
   }
 
-  /** The weights of Nodes that have one. Returns the same object while they are unchanged. */
-  get weights(): ReadonlyMap<string, number> {
-    return this.#weights;
-  }
-
   noteService(previous: ServiceRecord | undefined, current: ServiceRecord | undefined): void {
-    if (current !== undefined && asksNodeWeights(current)) this.#weightRequests += 1;
-    if (previous !== undefined && asksNodeWeights(previous)) this.#weightRequests -= 1;
+    if (this.traits.noteService(previous, current)) this.#noteObjects();
     const externalIps = current?.externalIps ?? none;
     const added = externalIps.filter((address) => !this.#claims.has(address));
     const [before, after] = [namedBy(previous), namedBy(current)];
@@ -148,6 +143,15 @@ export class OtherNodes {
     if (!this.#canRead) return;
     const unknown = addresses.filter((address) => !this.#owners.has(address));
     for (const address of unknown) this.#unchecked.add(address);
+  }
+
+  /** If Services name labels, an endpoint on an unknown Node causes a new list. */
+  noteSlice({ endpoints }: EndpointSliceRecord): void {
+    if (this.#isNodeMissing || this.traits.labels.size === 0) return;
+    const isKnown = (name: string): boolean => name === "" || this.#nodes.has(name);
+    if (endpoints.every(({ nodeName }) => isKnown(nodeName))) return;
+    this.#isNodeMissing = true;
+    this.noteNeeds();
   }
 
   /** Call this when more may be needed than before: Services or the configured defaults changed. */
@@ -213,7 +217,15 @@ export class OtherNodes {
 
   get #isNeeded(): boolean {
     const areWeightsDefault = this.#parts.areWeightsDefault?.() ?? false;
-    return this.#claims.size > 0 || this.#weightRequests > 0 || areWeightsDefault;
+    const { areWeightsNeeded, labels } = this.traits;
+    return this.#claims.size > 0 || areWeightsNeeded || labels.size > 0 || areWeightsDefault;
+  }
+
+  /** Whether the next list must not wait for the usual pause. */
+  get #isUrgent(): boolean {
+    const isListed = (label: string): boolean => this.#listedLabels?.has(label) !== false;
+    const isLabelMissing = ![...this.traits.labels].every(isListed);
+    return this.#unchecked.size > 0 || this.#isNodeMissing || isLabelMissing;
   }
 
   get #canRead(): boolean {
@@ -226,7 +238,7 @@ export class OtherNodes {
     if (!isNeeded || this.#isReading) return;
     const { clock, log } = this.#parts;
     const atMs = clock.monotonicMs() + delayMs;
-    if (this.#next !== undefined && (this.#next.atMs <= atMs || this.#unchecked.size === 0)) return;
+    if (this.#next !== undefined && (this.#next.atMs <= atMs || !this.#isUrgent)) return;
     this.#next?.cancel();
     const cancel = clock.after(delayMs, () => {
       this.#next = undefined;
@@ -241,7 +253,9 @@ export class OtherNodes {
     const { clock, periodMs, random } = this.#parts;
     this.#isReading = true;
     const checked = [...this.#unchecked];
-    const nodes = await this.#list(signal);
+    const { labels } = this.traits;
+    this.#isNodeMissing = false;
+    const nodes = await this.#list(signal, labels);
     this.#isReading = false;
     this.#lastReadMs = clock.monotonicMs();
     if (signal.aborted) return;
@@ -250,12 +264,13 @@ export class OtherNodes {
       return;
     }
     this.#nodeCount = nodes.size;
+    this.#listedLabels = labels;
     this.noteNodes(nodes);
     this.#noteChecked(checked);
     this.#becomeReady();
     const pauseMs = Math.max(periodMs, nodes.size * pausePerNodeMs);
     this.#planReading(pauseMs * (1 + random() / 10));
-    if (this.#unchecked.size > 0) this.noteNeeds();
+    if (this.#isUrgent) this.noteNeeds();
   }
 
   #noteChecked(addresses: Iterable<IpAddress>): void {
@@ -264,9 +279,9 @@ export class OtherNodes {
     if (this.#unchecked.size < before) this.#parts.onChecked?.();
   }
 
-  async #list(signal: AbortSignal): Promise<Nodes | undefined> {
+  async #list(signal: AbortSignal, labels: ReadonlySet<string>): Promise<Nodes | undefined> {
     try {
-      const nodes = await this.#parts.source.listNodes?.(signal);
+      const nodes = await this.#parts.source.listNodes?.(signal, labels);
       this.#hasFailed = false;
       return nodes;
     } catch (error) {
@@ -300,20 +315,19 @@ export class OtherNodes {
     this.#parts.onChange();
   }
 
-  /** Updates the weights and pod CIDRs of all Nodes. */
+  /** Updates the traits and pod CIDRs of all Nodes. */
   #noteObjects(): void {
     const own = this.#own;
     const all = new Map(own === undefined ? this.#nodes : [...this.#nodes, [own.name, own]]);
-    const weights = new Map<string, number>();
-    for (const [name, { weight }] of all) if (weight !== undefined) weights.set(name, weight);
+    const isListed = this.#nodes.size > 0 || this.#parts.source.listNodes === undefined;
+    const listed = isListed ? this.#listedLabels : new Set<string>();
+    const areTraitsChanged = this.traits.noteNodes(all, this.#parts.nodeName, listed);
     const isReserving = this.#parts.periodMs > 0;
     const cidrs = isReserving ? [...all.values()].flatMap(({ podCidrs }) => podCidrs) : none;
     const podNetworks = new Networks(cidrs);
-    const areWeightsEqual = isDeepStrictEqual(weights, this.#weights);
     const areNetworksEqual = podNetworks.text === this.#podNetworks.text;
-    if (!areWeightsEqual) this.#weights = weights;
     if (!areNetworksEqual) this.#podNetworks = podNetworks;
-    if (!areWeightsEqual || !areNetworksEqual) this.#parts.onChange();
+    if (areTraitsChanged || !areNetworksEqual) this.#parts.onChange();
   }
 
   #update(addresses: readonly IpAddress[]): void {

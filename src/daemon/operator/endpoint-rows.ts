@@ -47,12 +47,13 @@ export function endpointRows(input: EndpointsInput, context: RowContext): readon
   const byKey = new Map<string, RealServer>(present.map((one) => [realServerKey(one), one]));
   const wanted = new Set(input.realServers.map(realServerKey));
   const hasOnlyLocal = isOnlyLocal(input, wanted);
+  const excluded = new Set(input.excluded().map((one) => one.key));
   const named = input.endpoints().map((endpoint) => {
     const server = byKey.get(endpoint.key);
     byKey.delete(endpoint.key);
     const reason = wanted.has(endpoint.key)
       ? absentReason(endpoint, server, input, context)
-      : notChosenReason(endpoint, hasOnlyLocal);
+      : notChosenReason(endpoint, hasOnlyLocal, excluded.has(endpoint.key));
     return {
       ...namedEndpoint(endpoint),
       ...serverFields(server, key, context),
@@ -135,12 +136,13 @@ function absentReason(
 
 /**
  * Why planning did not choose an endpoint, from the table in `model/topology.ts`. `hasOnlyLocal`: because of policy
- * Local, only endpoints of this node were chosen.
+ * Local, only endpoints of this node were chosen. `isExcluded`: a topology preference excludes the endpoint.
  */
-function notChosenReason(endpoint: Endpoint, hasOnlyLocal: boolean): string {
+function notChosenReason(endpoint: Endpoint, hasOnlyLocal: boolean, isExcluded: boolean): string {
   if (!endpoint.isReady) {
     return endpoint.isServing && endpoint.isTerminating ? "terminating" : "not-ready";
   }
+  if (isExcluded) return "not-preferred";
   return hasOnlyLocal && !endpoint.isLocal ? "not-local" : "hinted-elsewhere";
 }
 

@@ -50,7 +50,7 @@ export function rowOf(
   context: RowContext,
   query: Pick<ServicesQuery, "hasEndpoints" | "hasConnections">,
 ): ServiceRow {
-  const { record, servicePort, kind, server, key, realServers } = wanted;
+  const { record, servicePort, kind, server, key, realServers, preference } = wanted;
   const { view } = context;
   const lost = lostTo(view, wanted);
   const reason = lost === undefined ? absentReason(wanted, context) : lostReason;
@@ -70,6 +70,7 @@ export function rowOf(
     ...(hasSourceRanges ? { sourceRanges: servicePort.sourceRanges.map(cidrText) } : {}),
     ...(reason === undefined ? {} : { reason }),
     ...claimedBy(lost),
+    ...(preference === undefined ? {} : { topologyPreference: preference.state }),
     ...(ignoredAnnotations.length === 0 ? {} : { ignoredAnnotations }),
     realServers: {
       planned: realServers.length,

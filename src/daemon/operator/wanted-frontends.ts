@@ -5,6 +5,7 @@
 
 import type { EndpointSliceRecord, ServiceName, ServiceRecord } from "../../api/objects.ts";
 import { type IpFamily, wildcardAddresses } from "../../base/ip.ts";
+import { none } from "../../base/none.ts";
 import {
   type Endpoint,
   type EndpointsByPort,
@@ -15,6 +16,7 @@ import type { ServicePort } from "../../model/service-port.ts";
 import { servicePortsOf } from "../../model/service-ports.ts";
 import { chooseEndpoints } from "../../model/topology.ts";
 import { askedFrontends, type FrontendKind, isPolicyLocal } from "../../plan/frontends.ts";
+import type { Preference } from "../../plan/preference.ts";
 import type { ServicePortPlan } from "../../plan/service-port-plan.ts";
 import { type RealServerId, realServerKey } from "../../state/real-server.ts";
 import type { ServedRange } from "../../state/served-range.ts";
@@ -36,12 +38,16 @@ export interface WantedFrontend {
   readonly key: string;
   /** The packets that a virtual server with a firewall mark serves. */
   readonly range?: ServedRange;
+  /** Undefined if the Service has no topology preference, or if policy Local applies. */
+  readonly preference?: Preference;
   /** Whether the address is left to other software on the node (`kubeIpvs.unboundAddresses`). */
   readonly isHeld?: true;
   /** The planned real servers. */
   readonly realServers: readonly RealServerId[];
   /** All endpoints in the slices for this port, ready or not. */
   readonly endpoints: () => readonly Endpoint[];
+  /** Those that the topology preference excludes. */
+  readonly excluded: () => readonly Endpoint[];
 }
 
 /** Frontends in the order of `names`, then of each Service's ports. */
@@ -60,12 +66,15 @@ export function* wantedFrontends(
           ? plannedFrontends(view.plan.desired.plansOf(name, family))
           : objectFrontends(view, servicePortsOf(record, family), family, endpointsOf);
       for (const frontend of frontends) {
-        const { servicePort, server } = frontend;
+        const { servicePort, server, range, preference } = frontend;
         const key = virtualServerKey(server);
-        const { range } = frontend;
-        const endpoints = (): readonly Endpoint[] =>
-          range === undefined ? endpointsOf(servicePort) : anyPort(endpointsOf(servicePort));
-        yield { record, ...frontend, key, endpoints };
+        const rowsOf = range === undefined ? (same: readonly Endpoint[]) => same : anyPort;
+        const endpoints = (): readonly Endpoint[] => rowsOf(endpointsOf(servicePort));
+        const excluded = (): readonly Endpoint[] =>
+          preference === undefined || preference.excluded.size === 0
+            ? none
+            : rowsOf(endpointsOf(servicePort).filter((one) => preference.excluded.has(one.key)));
+        yield { record, ...frontend, key, endpoints, excluded };
       }
     }
   }
@@ -82,18 +91,23 @@ function anyPort(endpoints: readonly Endpoint[]): readonly Endpoint[] {
 
 type Frontend = Pick<
   WantedFrontend,
-  "servicePort" | "kind" | "server" | "range" | "isHeld" | "realServers"
+  "servicePort" | "kind" | "server" | "range" | "preference" | "isHeld" | "realServers"
 >;
 
 function* plannedFrontends(plans: readonly ServicePortPlan[]): Generator<Frontend> {
-  for (const { servicePort, virtualServers, held } of plans) {
+  for (const { servicePort, virtualServers, held, preference } of plans) {
     const { protocol, affinitySeconds: persistenceTimeoutSeconds } = servicePort;
     for (const { kind, ...at } of held) {
       const server = { protocol, ...at, scheduler: "", persistenceTimeoutSeconds };
       yield { servicePort, kind, server, isHeld: true, realServers: [] };
     }
     for (const { kind, virtualServer: server, realServers, range } of virtualServers) {
-      yield { servicePort, kind, server, realServers, ...(range === undefined ? {} : { range }) };
+      const isPreferring = preference !== undefined && !isPolicyLocal(servicePort, kind);
+      yield {
+        ...{ servicePort, kind, server, realServers },
+        ...(range === undefined ? {} : { range }),
+        ...(isPreferring ? { preference } : {}),
+      };
     }
   }
 }

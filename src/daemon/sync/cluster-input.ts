@@ -8,6 +8,7 @@ import type { Kernel } from "../../kernel/kernel.ts";
 import type { ChangeTracker } from "../../model/change-tracker.ts";
 import type { ClaimMemory } from "../../plan/claims/claim-memory.ts";
 import type { HolderRecord } from "../../plan/claims/holder-record.ts";
+import type { TuningFacts } from "../../plan/tuning-facts.ts";
 import type { SyncReport } from "../../reconcile/report.ts";
 import type { ServiceHealthServers } from "../http/service-health.ts";
 import { KnownNode } from "../node/known-node.ts";
@@ -131,9 +132,10 @@ export class ClusterInput {
     return this.#otherNodes.hasFailed ? this.#claims.waiting : none;
   }
 
-  /** See `OtherNodes.weights`. */
-  get nodeWeights(): ReadonlyMap<string, number> {
-    return this.#otherNodes.weights;
+  /** Facts about all Nodes, for planning. */
+  get nodeFacts(): Pick<TuningFacts, "nodeWeights" | "nodeGroups"> {
+    const { weights: nodeWeights, groups: nodeGroups } = this.#otherNodes.traits;
+    return { nodeWeights, nodeGroups };
   }
 
   start(): void {
@@ -170,6 +172,7 @@ export class ClusterInput {
   ): void {
     const { tracker, reporter, onChange } = this.#parts;
     tracker.noteSlice(previous, current);
+    if (current !== undefined) this.#otherNodes.noteSlice(current);
     reporter.sliceChanged(tracker.pendingCount);
     // A slice may start or stop belonging to the API servers' Service.
     const owners = [previous?.service, current?.service];

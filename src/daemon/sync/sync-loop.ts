@@ -128,7 +128,7 @@ export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
     this.plan.noteMissingSchedulers(await this.#schedulers.refresh());
     const options = await this.node.refresh();
     this.#options = options;
-    this.plan.noteNodeWeights(this.input.nodeWeights, options);
+    this.plan.noteNodes(this.input.nodeFacts, options);
     const pending = await inSlices(this.parts.clock, this.plan.update(options, nowMs));
     const ramps = this.plan.takeRamps();
     if (ramps !== undefined && !this.#observeOnly) this.parts.rampStartTimes?.keep(ramps);

@@ -20,6 +20,7 @@ import {
   drainEnd,
   drainKey,
   drainPolicyOf,
+  mayBeUdp,
 } from "./drains.ts";
 
 /** Number of virtual servers per check between syncs. A due sync waits for at most one such check. */
@@ -195,7 +196,11 @@ export class Drainer {
         const isServing = planned?.stillServing?.has(key) ?? false;
         const found = { observed: byKey.get(key), isServing, nowMs };
         const reason = drainEnd(drain, found, drainPolicyOf(planned, policy));
-        return reason === undefined ? [] : [{ drain, reason }];
+        if (reason !== undefined) return [{ drain, reason }];
+        // The deadline begins when the endpoint no longer serves.
+        if (isServing && !mayBeUdp(drain.virtualServer.protocol))
+          this.#drains.begin({ ...drain, sinceMs: nowMs });
+        return [];
       });
     });
   }

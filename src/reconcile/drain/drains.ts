@@ -104,7 +104,7 @@ export function drains(protocol: VirtualServerId["protocol"], policy: DrainPolic
 /**
  * Decides whether a drain has ended. Pure. Persistence templates do not delay it. UDP flows never end explicitly, so a
  * client would never notice that its endpoint is gone. A UDP drain therefore lasts until its deadline only if the
- * endpoint is still serving.
+ * endpoint is still serving. A TCP drain has no deadline while a ready endpoint is only not preferred.
  */
 export function drainEnd(
   drain: Drain,
@@ -118,6 +118,7 @@ export function drainEnd(
   const elapsedSeconds = (nowMs - drain.sinceMs) / 1000;
   if (!mayBeUdp(drain.virtualServer.protocol)) {
     const { tcpDeadlineSeconds } = policy;
+    if (isServing) return undefined;
     return tcpDeadlineSeconds > 0 && elapsedSeconds >= tcpDeadlineSeconds ? "deadline" : undefined;
   }
   if (elapsedSeconds >= policy.udpDeadlineSeconds) return "deadline";

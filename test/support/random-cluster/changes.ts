@@ -16,10 +16,11 @@ export interface ClusterChange {
   readonly object: NamedObject;
 }
 
-/** The zone, the primary address and the pod network may change. */
+/** The zone, the rack, the primary address and the pod network may change. */
 const nodes: fc.Arbitrary<ApiObject> = fc
   .record({
     zone: fc.constantFrom("z1", "z1", "z2", undefined),
+    rack: fc.constantFrom("r1", "r1", undefined),
     addresses: fc.constantFrom(
       ["192.168.10.11", "fd00:10::11"],
       ["172.16.5.11", "fd00:10::11"],
@@ -32,8 +33,9 @@ const nodes: fc.Arbitrary<ApiObject> = fc
       ["nonsense"],
     ),
   })
-  .map(({ zone, addresses, podCidrs }) => {
-    const labels = present({ "topology.kubernetes.io/zone": zone }) as Record<string, string>;
+  .map(({ zone, rack, addresses, podCidrs }) => {
+    const texts = { "topology.kubernetes.io/zone": zone, "example.com/rack": rack };
+    const labels = present(texts) as Record<string, string>;
     return node({ addresses, podCidrs, metadata: { labels } });
   });
 

@@ -113,6 +113,9 @@ const annotations: fc.Arbitrary<Fields> = fc
     weights: fc.constantFrom(undefined, undefined, "slice"),
     // Only nodes with `kubeIpvs.portRangeMarks` serve ranges.
     "port-range": fc.constantFrom(undefined, undefined, "80,7000-7100", "50-90", "9-1"),
+    "prefer-topology": fc.constantFrom(
+      ...[undefined, undefined, "example.com/rack", "example.com/rack,minimum=0%", "a=b"],
+    ),
     canary: fc.constantFrom(undefined, undefined, "slice=a-x,share=10%", "zone=z1,share=0%"),
   })
   .map((values) =>

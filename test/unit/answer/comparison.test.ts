@@ -83,6 +83,14 @@ describe("a comparison of nodes", () => {
       differences(nodeOf([rowOf({ endpoints: zoned })]), rowOf({ endpoints: hinted })),
       [],
     );
+    const racked = [endpointRow(1), endpointRow(2, { reason: "not-preferred" })];
+    assert.deepEqual(
+      differences(
+        nodeOf([rowOf({ topologyPreference: "applied", endpoints: racked })]),
+        rowOf({ topologyPreference: "overflow" }),
+      ),
+      [],
+    );
     const nodePort = { frontend: "node-port", port: 30_080 } as const;
     const [there, here] = ["192.168.1.1", "192.168.1.2"];
     assert.deepEqual(

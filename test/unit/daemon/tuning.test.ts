@@ -274,6 +274,60 @@ describe("weights", () => {
   });
 });
 
+describe("a topology preference", () => {
+  const label = "example.com/rack";
+  const preferring = web({ "kube-ipvs.io/prefer-topology": `${label},minimum=100%` });
+  const nodesIn = (...racks: readonly (string | undefined)[]): readonly ApiObject[] =>
+    racks.map((rack, index) => {
+      const labels = rack === undefined ? {} : { [label]: rack };
+      return nodeObject({ name: `node-${index + 1}`, labels });
+    });
+  const onNodes = endpointSlice({
+    endpoints: [1, 2, 3].map((n) => endpoint(`10.244.${n}.10`, { nodeName: `node-${n}` })),
+  });
+  const [near, far, other] = ["10.244.1.10 1", "10.244.2.10 1", "10.244.3.10 1"];
+  const virtual = { protocol: "TCP", address: parseIpAddress("10.96.0.10"), port: 80 } as const;
+  const real = { address: parseIpAddress("10.244.2.10"), port: 8080 } as const;
+
+  it("follows labels, and leaves all endpoints below the minimum", async () => {
+    await node.start([preferring, onNodes, ...nodesIn("a", "b", "b")]);
+    assert.deepEqual(weights(), [near]);
+    await node.apply(...nodesIn("a", "a", "b"));
+    assert.deepEqual(weights(), [near, far]);
+    // Two of three Nodes would share one of three endpoints.
+    const unknown = endpoint("10.244.2.10", { nodeName: "node-9" });
+    await node.apply(
+      endpointSlice({ endpoints: [endpoint("10.244.1.10", { nodeName: "node-1" }), unknown] }),
+    );
+    assert.deepEqual(weights(), [near, far]);
+    await node.apply(onNodes, ...nodesIn(undefined, "a", "b"));
+    assert.deepEqual(weights(), [near, far, other]);
+    assert.deepEqual(node.warnings, []);
+    await node.apply(...nodesIn(undefined, undefined, undefined));
+    assert.deepEqual(
+      node.warnings.map(({ keys }) => [keys["reason"], keys["message"]]),
+      [["annotation-without-effect", `no Node has the label ${label}`]],
+    );
+  });
+
+  it("keeps open connections to ready endpoints, and their deadline begins when they leave", async () => {
+    await node.start([preferring, onNodes, ...nodesIn("a", "a", "b")]);
+    node.kernel.ipvs.setConnections(virtual as never, real as never, { active: 1 });
+    await node.apply(...nodesIn("a", "b", "b"));
+    assert.deepEqual(weights(), [near, "10.244.2.10 0"]);
+    assert.deepEqual(await node.pass(3_600_000), []);
+    await node.apply(
+      endpointSlice({
+        endpoints: [1, 3].map((n) => endpoint(`10.244.${n}.10`, { nodeName: `node-${n}` })),
+      }),
+    );
+    assert.deepEqual(await node.pass(800_000), []);
+    assert.deepEqual(await node.pass(200_000), [
+      "ipvs real-server-remove TCP 10.96.0.10:80 -> 10.244.2.10:8080",
+    ]);
+  });
+});
+
 describe("a slow start", () => {
   const slow = web({ "kube-ipvs.io/scheduler": "wrr", "kube-ipvs.io/slow-start": "90s" });
   const three = endpointSlice({ endpoints: ["10.244.1.10", "10.244.1.20", "10.244.1.40"] });

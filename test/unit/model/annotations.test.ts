@@ -154,6 +154,23 @@ const cases: readonly Case[] = [
     problems: [`${own}canary invalid-annotation`],
   },
   {
+    name: "a topology preference",
+    annotations: { [`${own}prefer-topology`]: "example.com/rack" },
+    tuning: { preference: { label: "example.com/rack", minimumPercent: 50 } },
+  },
+  {
+    name: "a topology preference with a minimum",
+    annotations: { [`${own}prefer-topology`]: "rack_1, minimum = 0%" },
+    tuning: { preference: { label: "rack_1", minimumPercent: 0 } },
+  },
+  ...["", "a/b/c", "-rack", "/rack", "rack=r1", "rack,minimum=50", "rack,minimum=101%"].map(
+    (value) => ({
+      name: `the invalid topology preference "${value}"`,
+      annotations: { [`${own}prefer-topology`]: value },
+      problems: [`${own}prefer-topology invalid-annotation`],
+    }),
+  ),
+  {
     name: "an unknown name",
     annotations: { "kube-ipvs.io/schedular": "wrr", [scheduler]: "wrr" },
     tuning: { scheduler: "wrr" },

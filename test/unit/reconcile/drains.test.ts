@@ -148,6 +148,14 @@ const cases: readonly Case[] = [
     isServing: true,
   },
   {
+    name: "has no deadline while a ready endpoint is only not preferred",
+    protocol: "TCP",
+    observed: withConnections(1, 0),
+    elapsedSeconds: 10_000,
+    isServing: true,
+    end: undefined,
+  },
+  {
     name: "never keeps UDP indefinitely",
     protocol: "UDP",
     observed: withConnections(0, 1),

@@ -10,7 +10,14 @@ import { FakeNode } from "../../../support/fake-node.ts";
 import type { NamedObject } from "../../../support/memory-source.ts";
 import { endpointSlice, service } from "../../../support/objects.ts";
 import { RecordingLogger } from "../../../support/recording-logger.ts";
-import { cidr, ip, nodeRecords, serviceRecord } from "../../../support/records.ts";
+import {
+  cidr,
+  endpointRecord,
+  ip,
+  nodeRecords,
+  serviceRecord,
+  sliceRecord,
+} from "../../../support/records.ts";
 
 const [own, other, second] = [ip("192.168.10.11"), ip("192.168.10.12"), ip("fd00:10::12")];
 const cluster: Readonly<Record<string, readonly IpAddress[]>> = {
@@ -418,15 +425,96 @@ describe("addresses of other Nodes", () => {
     const weighted = serviceRecord({ annotations: { "kube-ipvs.io/weights": "node" } });
     await stage.listed(weighted);
     assert.deepEqual([stage.others.isReady, readings], [true, 1]);
-    assert.deepEqual([...stage.others.weights], [["node-2", 4]]);
+    assert.deepEqual([...stage.others.traits.weights], [["node-2", 4]]);
     const { changes } = stage;
     weights = { "node-2": 8 };
     await stage.clock.advance(700_000);
-    assert.deepEqual([...stage.others.weights], [["node-2", 8]]);
+    assert.deepEqual([...stage.others.traits.weights], [["node-2", 8]]);
     assert.equal(stage.changes, changes + 1);
     stage.others.noteService(weighted, undefined);
     await stage.clock.advance(2_000_000);
     assert.equal(readings, 2, "nobody asks");
+    stage.others.stop();
+  });
+});
+
+describe("labels of Nodes", () => {
+  const label = "example.com/rack";
+  const preferring = serviceRecord({ annotations: { "kube-ipvs.io/prefer-topology": label } });
+  const inRacks = (racks: Readonly<Record<string, string>>): Nodes =>
+    new Map(
+      Object.entries(racks).map(([name, rack]) => [
+        name,
+        { addresses: [], podCidrs: [], labels: { [label]: rack } },
+      ]),
+    );
+  const sliceOn = (nodeName: string) => sliceRecord([endpointRecord("10.244.1.1", { nodeName })]);
+
+  class LabelStage extends Stage {
+    racks: Readonly<Record<string, string>> = { "node-1": "a", "node-2": "a", "node-3": "b" };
+    readonly asked: (readonly string[])[] = [];
+
+    constructor() {
+      super({
+        source: {
+          listNodes: async (_signal, labels) => {
+            this.asked.push([...labels]);
+            return inRacks(this.racks);
+          },
+        },
+      });
+    }
+
+    get near(): readonly string[] | undefined {
+      const group = this.others.traits.groups.get(label);
+      return group && [...group.nodeNames];
+    }
+  }
+
+  it("are listed soon after a Service names one, even if Nodes were just listed", async () => {
+    const stage = new LabelStage();
+    await stage.listed();
+    assert.deepEqual([stage.asked, stage.near], [[[]], undefined]);
+    stage.others.noteService(undefined, preferring);
+    assert.equal(stage.near, undefined, "the list does not contain the label");
+    await stage.clock.advance(1_000);
+    assert.deepEqual(
+      [stage.asked, stage.near],
+      [
+        [[], [label]],
+        ["node-1", "node-2"],
+      ],
+    );
+    stage.others.noteService(preferring, undefined);
+    assert.equal(stage.near, undefined);
+    stage.others.stop();
+  });
+
+  it("follow this node's own object at once", async () => {
+    const stage = new LabelStage();
+    await stage.listed(preferring);
+    assert.deepEqual(stage.near, ["node-1", "node-2"]);
+    const own = { name: "node-1", addresses: [], podCidrs: [], isEligible: true };
+    stage.others.noteOwn({ ...own, labels: { [label]: "b" } });
+    assert.deepEqual(stage.near, ["node-1", "node-3"]);
+    stage.others.noteOwn(own);
+    assert.deepEqual(stage.near, []);
+    stage.others.stop();
+  });
+
+  it("are listed again for an endpoint on an unknown Node, but only once per change", async () => {
+    const stage = new LabelStage();
+    await stage.listed(preferring);
+    stage.others.noteSlice(sliceOn("node-2"));
+    await stage.clock.advance(60_000);
+    assert.equal(stage.asked.length, 1);
+    stage.racks = { ...stage.racks, "node-4": "a" };
+    stage.others.noteSlice(sliceOn("node-4"));
+    await stage.clock.advance(1_000);
+    assert.deepEqual([stage.asked.length, stage.near], [2, ["node-1", "node-2", "node-4"]]);
+    stage.others.noteSlice(sliceOn("missing"));
+    await stage.clock.advance(60_000);
+    assert.equal(stage.asked.length, 3);
     stage.others.stop();
   });
 });
@@ -444,18 +532,18 @@ describe("this node's own object", () => {
   it("supplies the current weight, even if it no longer has one", () => {
     const stage = new Stage();
     stage.others.noteNodes(listed);
-    const before = stage.others.weights;
+    const before = stage.others.traits.weights;
     assert.deepEqual(Object.fromEntries(before), { "node-1": 5, "node-2": 3 });
     stage.others.noteOwn(own(5));
-    assert.equal(stage.others.weights, before, "the same while nothing differs");
+    assert.equal(stage.others.traits.weights, before, "the same while nothing differs");
     stage.others.noteOwn(own(7));
-    assert.deepEqual(Object.fromEntries(stage.others.weights), { "node-1": 7, "node-2": 3 });
+    assert.deepEqual(Object.fromEntries(stage.others.traits.weights), { "node-1": 7, "node-2": 3 });
     const { changes } = stage;
     stage.others.noteNodes(listed);
     stage.others.noteOwn(own(7));
     assert.equal(stage.changes, changes);
     stage.others.noteOwn(own());
-    assert.deepEqual(Object.fromEntries(stage.others.weights), { "node-2": 3 });
+    assert.deepEqual(Object.fromEntries(stage.others.traits.weights), { "node-2": 3 });
   });
 
   it("reserves its pods' addresses without a list unless the setting disables this", () => {

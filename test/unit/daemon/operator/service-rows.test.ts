@@ -28,8 +28,9 @@ const all: ServicesQuery = { hasEndpoints: true, hasConnections: true };
 async function withNode(
   objects: readonly ApiObject[],
   body: (onNode: FakeNode) => Promise<void>,
+  flags: Readonly<Record<string, string>> = {},
 ): Promise<void> {
-  const onNode = new FakeNode({});
+  const onNode = new FakeNode(flags);
   apply(onNode, node(), ...objects);
   await onNode.start();
   try {
@@ -161,6 +162,41 @@ describe("rows of Services", () => {
       assert.deepEqual(reasons(row), ["10.244.1.10 -", "10.244.1.11 hinted-elsewhere"]);
       assert.deepEqual(endpointOf(row, "10.244.1.11")?.zoneHints, ["z2"]);
     });
+  });
+
+  it("report endpoints that a topology preference excludes", async () => {
+    const label = "example.com/rack";
+    const annotations = {
+      "kube-ipvs.io/prefer-topology": label,
+      "kube-ipvs.io/port-range": "7000-7100",
+    };
+    const endpoints = ["node-1", "node-2"].map((nodeName, index) =>
+      endpoint(`10.244.1.1${index}`, { nodeName }),
+    );
+    const flags = { "kube-ipvs-port-range-marks": "0x3fff0000" };
+    const preferring = service({ metadata: { annotations } });
+    const objects = [preferring, endpointSlice({ endpoints })];
+    await withNode(
+      objects,
+      async (onNode) => {
+        const rows = async (labels: Record<string, string>) => {
+          const named = node({ metadata: { labels } }) as unknown as NamedObject;
+          apply(onNode, named as never);
+          onNode.source.reportNodes(named);
+          await onNode.wait(3_000);
+          return await rowsOf(onNode);
+        };
+        for (const row of await rows({ [label]: "a" })) {
+          assert.deepEqual(reasons(row), ["10.244.1.10 -", "10.244.1.11 not-preferred"]);
+          assert.equal(row.topologyPreference, "applied");
+        }
+        for (const row of await rows({})) {
+          assert.deepEqual(reasons(row), ["10.244.1.10 -", "10.244.1.11 -"]);
+          assert.equal(row.topologyPreference, "no-label");
+        }
+      },
+      flags,
+    );
   });
 
   it("name rejected real servers by their errno", async () => {

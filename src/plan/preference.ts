@@ -1,0 +1,67 @@
+/** Preference for endpoints on Nodes with the same value of a label as this node. Pure. */
+import { none } from "../base/none.ts";
+import { preferenceName } from "../model/annotations.ts";
+import type { Endpoint } from "../model/endpoints.ts";
+import type { AnnotationProblem, Tuning } from "../model/tuning.ts";
+import type { TuningFacts } from "./tuning-facts.ts";
+import { belongsTo, canaryOf, ownWeight } from "./weights.ts";
+
+export const preferenceStates = ["applied", "overflow", "no-label", "nodes-unknown"] as const;
+
+/** Whether a service port's preference applies on this node, and to which endpoints. */
+export interface Preference {
+  readonly state: (typeof preferenceStates)[number];
+  /** Keys of ready endpoints that are not chosen because others are preferred. */
+  readonly excluded: ReadonlySet<string>;
+}
+
+/**
+ * Applies the preference to the endpoints that readiness and topology hints left. A canary group and the other
+ * endpoints are separate, so that the canary keeps its share. For each, the preference applies if the preferred
+ * endpoints' part of all ready weights is at least `minimumPercent` of the part of all Nodes that prefer them. It never
+ * leaves a group without weight. Undefined if the Service has no preference or no endpoint is chosen.
+ */
+export function preferenceFor(
+  chosen: readonly Endpoint[],
+  all: readonly Endpoint[],
+  tuning: Tuning,
+  facts: TuningFacts,
+): Preference | undefined {
+  const { preference } = tuning;
+  if (preference === undefined || chosen.length === 0) return undefined;
+  const group = facts.nodeGroups.get(preference.label);
+  if (group === undefined) return { state: "nodes-unknown", excluded: new Set() };
+  if (group.nodeNames.size === 0) return { state: "no-label", excluded: new Set() };
+  const canary = canaryOf(tuning);
+  const isCanary = (one: Endpoint): boolean => canary !== undefined && belongsTo(one, canary);
+  const isNear = ({ nodeName }: Endpoint): boolean => group.nodeNames.has(nodeName);
+  const weightOf = (endpoints: readonly Endpoint[]): number =>
+    endpoints.reduce((sum, one) => sum + (one.isReady ? ownWeight(one, tuning, facts) : 0), 0);
+  const isEnough = (side: boolean): boolean => {
+    const isOnSide = (one: Endpoint): boolean => isCanary(one) === side;
+    const near = weightOf(chosen.filter((one) => isOnSide(one) && isNear(one)));
+    const total = weightOf(all.filter(isOnSide));
+    const { minimumPercent } = preference;
+    return (
+      near > 0 && near * group.nodeCount * 100 >= minimumPercent * total * group.nodeNames.size
+    );
+  };
+  const enough = { canary: isEnough(true), others: isEnough(false) };
+  const isExcluded = (one: Endpoint): boolean =>
+    !isNear(one) && (isCanary(one) ? enough.canary : enough.others);
+  const excluded = new Set(chosen.filter(isExcluded).map(({ key }) => key));
+  return { state: enough.canary || enough.others ? "applied" : "overflow", excluded };
+}
+
+/** A preference for a label that no Node has. */
+export function preferenceProblems(
+  { preference }: Tuning,
+  value: string | undefined,
+  { nodeGroups }: Pick<TuningFacts, "nodeGroups">,
+): readonly AnnotationProblem[] {
+  if (preference === undefined || nodeGroups.get(preference.label)?.isLabelUsed !== false)
+    return none;
+  const message = `no Node has the label ${preference.label}`;
+  const reason = "annotation-without-effect";
+  return [{ annotation: preferenceName, value: value ?? "", reason, message }];
+}
