@@ -30,6 +30,8 @@ const deadlineName = `${prefix}drain-deadline`;
 const weightsName = `${prefix}weights`;
 const slowStartName = `${prefix}slow-start`;
 const canaryName = `${prefix}canary`;
+/** Annotation of EndpointSlices and label of Nodes. */
+const weightName = `${prefix}weight`;
 export const preferenceName: string = `${prefix}prefer-topology`;
 export const portRangeName: string = `${prefix}port-range`;
 
@@ -165,16 +167,15 @@ export function requestedScheduler({ annotations }: Annotated): string | undefin
   return given === undefined ? undefined : readers[schedulerName]?.read(given.value)?.scheduler;
 }
 
-/** Whether the Service's endpoint weights come from Node weights. */
-export function asksNodeWeights({ annotations }: Annotated): boolean {
-  const text = annotations?.[weightsName];
-  return text !== undefined && readers[weightsName]?.read(text.trim())?.weights === "node";
-}
-
-/** The Node label by which the Service prefers endpoints. Undefined if there is none. */
-export function preferredLabel({ annotations }: Annotated): string | undefined {
-  const text = annotations?.[preferenceName];
-  return text === undefined ? undefined : readPreference(text.trim())?.label;
+/** The Node labels that determine which endpoints of a Service a node uses, and their weights. */
+export function neededNodeLabels({ annotations }: Annotated): readonly string[] {
+  if (annotations === undefined) return none;
+  const weights = readers[weightsName]?.read(annotations[weightsName]?.trim() ?? "")?.weights;
+  const preferred = readPreference(annotations[preferenceName]?.trim() ?? "");
+  return [
+    ...(weights === "node" ? [weightName] : none),
+    ...(preferred === undefined ? none : [preferred.label]),
+  ];
 }
 
 type Annotated = Pick<ServiceRecord, "annotations">;
@@ -307,8 +308,6 @@ export function sliceWeightProblems(
     if (weightText === undefined || parseWeight(weightText) !== undefined) return [];
     const message = `of EndpointSlice ${name} must be a number from 0 to 65535`;
     const reason = "invalid-annotation";
-    return [{ annotation: sliceWeightName, value: weightText, reason, message }];
+    return [{ annotation: weightName, value: weightText, reason, message }];
   });
 }
-
-const sliceWeightName = `${prefix}weight`;

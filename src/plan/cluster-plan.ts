@@ -68,14 +68,12 @@ export class ClusterPlan {
 
   /** Replans Services that depend on Nodes' weights or labels. `options` supplies the default tuning. */
   noteNodes(nodes: Pick<TuningFacts, "nodeWeights" | "nodeGroups">, options: PlanOptions): void {
-    const areWeightsEqual = nodes.nodeWeights === this.#facts.nodeWeights;
-    const areGroupsEqual = nodes.nodeGroups === this.#facts.nodeGroups;
-    if (areWeightsEqual && areGroupsEqual) return;
+    const { nodeWeights, nodeGroups } = this.#facts;
+    if (nodes.nodeWeights === nodeWeights && nodes.nodeGroups === nodeGroups) return;
     this.#facts = { ...this.#facts, ...nodes };
     this.tracker.touchWhere((service) => {
       const { weights, preference } = tuningOf(service, options, this.#facts).tuning;
-      const isByWeight = weights === "node" && !areWeightsEqual;
-      return isByWeight || (preference !== undefined && !areGroupsEqual);
+      return weights === "node" || preference !== undefined;
     });
   }
 

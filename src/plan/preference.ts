@@ -3,6 +3,7 @@ import { none } from "../base/none.ts";
 import { preferenceName } from "../model/annotations.ts";
 import type { Endpoint } from "../model/endpoints.ts";
 import type { AnnotationProblem, Tuning } from "../model/tuning.ts";
+import { realServerKey } from "../state/real-server.ts";
 import type { TuningFacts } from "./tuning-facts.ts";
 import { belongsTo, canaryOf, ownWeight } from "./weights.ts";
 
@@ -11,7 +12,7 @@ export const preferenceStates = ["applied", "overflow", "no-label", "nodes-unkno
 /** Whether a service port's preference applies on this node, and to which endpoints. */
 export interface Preference {
   readonly state: (typeof preferenceStates)[number];
-  /** Keys of ready endpoints that are not chosen because others are preferred. */
+  /** Keys of ready endpoints that are not chosen because others are preferred, also with port 0 for port ranges. */
   readonly excluded: ReadonlySet<string>;
 }
 
@@ -49,7 +50,11 @@ export function preferenceFor(
   const enough = { canary: isEnough(true), others: isEnough(false) };
   const isExcluded = (one: Endpoint): boolean =>
     !isNear(one) && (isCanary(one) ? enough.canary : enough.others);
-  const excluded = new Set(chosen.filter(isExcluded).map(({ key }) => key));
+  const keysOf = ({ key, address }: Endpoint): readonly string[] => [
+    key,
+    realServerKey({ address, port: 0 }),
+  ];
+  const excluded = new Set(chosen.filter(isExcluded).flatMap(keysOf));
   return { state: enough.canary || enough.others ? "applied" : "overflow", excluded };
 }
 

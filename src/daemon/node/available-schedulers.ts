@@ -3,6 +3,7 @@ import type { Clock } from "../../base/clock.ts";
 import { earliest } from "../../base/earliest.ts";
 import type { IpFamily } from "../../base/ip.ts";
 import { sameSet } from "../../base/same-set.ts";
+import { UseCounts } from "../../base/use-counts.ts";
 import type { Ipvs } from "../../kernel/kernel.ts";
 import { requestedScheduler } from "../../model/annotations.ts";
 
@@ -23,8 +24,8 @@ const recheckMs = 300_000;
  */
 export class AvailableSchedulers {
   readonly #dependencies: AvailableSchedulersDependencies;
-  /** Scheduler names, each with the number of Services that request it. */
-  readonly #requests = new Map<string, number>();
+  /** Scheduler names that Services request. */
+  readonly #requests = new UseCounts<string>();
   /** Schedulers that the kernel has. It is not asked about them again. */
   readonly #present = new Set<string>();
   /**
@@ -39,13 +40,9 @@ export class AvailableSchedulers {
   }
 
   noteService(previous: ServiceRecord | undefined, current: ServiceRecord | undefined): void {
-    const after = current === undefined ? undefined : requestedScheduler(current);
-    const before = previous === undefined ? undefined : requestedScheduler(previous);
-    if (after !== undefined) this.#requests.set(after, (this.#requests.get(after) ?? 0) + 1);
-    if (before === undefined) return;
-    const rest = (this.#requests.get(before) ?? 1) - 1;
-    if (rest > 0) this.#requests.set(before, rest);
-    else this.#requests.delete(before);
+    const requested = (service: ServiceRecord | undefined): readonly string[] =>
+      [service && requestedScheduler(service)].filter((name) => name !== undefined);
+    this.#requests.replace(requested(previous), requested(current));
   }
 
   /** Monotonic time of the next request for a missing scheduler. Undefined if none is missing. */
@@ -60,7 +57,7 @@ export class AvailableSchedulers {
   async refresh(): Promise<ReadonlySet<string>> {
     const nowMs = this.#dependencies.clock.monotonicMs();
     const missing = new Set<string>();
-    for (const name of this.#requests.keys()) {
+    for (const name of this.#requests.values()) {
       if (this.#present.has(name) || !this.#dependencies.isAllowed(name)) continue;
       const isDue = (this.#nextCheckMs(name) ?? nowMs) <= nowMs;
       if (!isDue || !(await this.#isThere(name, nowMs))) missing.add(name);

@@ -1,24 +1,20 @@
 import { isDeepStrictEqual } from "node:util";
 import type { ServiceRecord } from "../../api/objects.ts";
 import type { Nodes } from "../../api/source.ts";
-import { asksNodeWeights, preferredLabel } from "../../model/annotations.ts";
+import { none } from "../../base/none.ts";
+import { UseCounts } from "../../base/use-counts.ts";
+import { neededNodeLabels } from "../../model/annotations.ts";
 import type { NodeGroup } from "../../plan/tuning-facts.ts";
 
 /** The weights and labels of Nodes that Services need for their endpoints. */
 export class NodeTraits {
-  /** Number of Services that ask for Node weights. */
-  #weightRequests = 0;
-  /** Labels that Services name, each with the number of those Services. */
-  readonly #labelRequests = new Map<string, number>();
+  /** Labels that Services need. */
+  readonly #needed = new UseCounts<string>();
   #weights: ReadonlyMap<string, number> = new Map();
   #groups: ReadonlyMap<string, NodeGroup> = new Map();
 
-  get areWeightsNeeded(): boolean {
-    return this.#weightRequests > 0;
-  }
-
   get labels(): ReadonlySet<string> {
-    return new Set(this.#labelRequests.keys());
+    return new Set(this.#needed.values());
   }
 
   /** The weights of Nodes that have one. Returns the same object while they are unchanged. */
@@ -34,19 +30,13 @@ export class NodeTraits {
     return this.#groups;
   }
 
-  /** Returns whether the labels that Services name changed. */
+  /** Returns whether {@link labels} may have changed. */
   noteService(previous: ServiceRecord | undefined, current: ServiceRecord | undefined): boolean {
-    if (current !== undefined && asksNodeWeights(current)) this.#weightRequests += 1;
-    if (previous !== undefined && asksNodeWeights(previous)) this.#weightRequests -= 1;
-    const before = previous && preferredLabel(previous);
-    const after = current && preferredLabel(current);
-    if (before === after) return false;
-    const requests = this.#labelRequests;
-    if (after !== undefined) requests.set(after, (requests.get(after) ?? 0) + 1);
-    if (before === undefined) return true;
-    const rest = (requests.get(before) ?? 1) - 1;
-    if (rest > 0) requests.set(before, rest);
-    else requests.delete(before);
+    const labelsOf = (service: ServiceRecord | undefined): readonly string[] =>
+      service === undefined ? none : neededNodeLabels(service);
+    const [before, after] = [labelsOf(previous), labelsOf(current)];
+    if (before.length + after.length === 0) return false;
+    this.#needed.replace(before, after);
     return true;
   }
 

@@ -8,6 +8,7 @@ import type { IpAddress } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import { Networks } from "../../base/networks.ts";
 import { none } from "../../base/none.ts";
+import { UseCounts } from "../../base/use-counts.ts";
 import { NodeTraits } from "./node-traits.ts";
 
 export interface OtherNodesParts {
@@ -61,8 +62,8 @@ const maxAddressesPerNode = 16;
  */
 export class OtherNodes {
   readonly #parts: OtherNodesParts;
-  /** Addresses that Services name, each with the number of those Services. */
-  readonly #claims = new Map<IpAddress, number>();
+  /** Addresses that Services name. */
+  readonly #claims = new UseCounts<IpAddress>();
   /** External IPs that have not been compared with a list of Nodes since a Service named them. */
   readonly #unchecked = new Set<IpAddress>();
   /** Addresses of other Nodes, each with the name of its Node. */
@@ -124,15 +125,7 @@ export class OtherNodes {
     const externalIps = current?.externalIps ?? none;
     const added = externalIps.filter((address) => !this.#claims.has(address));
     const [before, after] = [namedBy(previous), namedBy(current)];
-    for (const address of after) this.#claims.set(address, (this.#claims.get(address) ?? 0) + 1);
-    for (const address of before) {
-      const rest = (this.#claims.get(address) ?? 1) - 1;
-      if (rest > 0) this.#claims.set(address, rest);
-      else {
-        this.#claims.delete(address);
-        this.#unchecked.delete(address);
-      }
-    }
+    for (const address of this.#claims.replace(before, after)) this.#unchecked.delete(address);
     this.#check(added);
     this.#update([...before, ...after]);
     this.noteNeeds();
@@ -206,7 +199,7 @@ export class OtherNodes {
       }
     }
     this.#owners = owners;
-    this.#update([...this.#claims.keys(), ...this.#reserved]);
+    this.#update([...this.#claims.values(), ...this.#reserved]);
   }
 
   stop(): void {
@@ -217,8 +210,7 @@ export class OtherNodes {
 
   get #isNeeded(): boolean {
     const areWeightsDefault = this.#parts.areWeightsDefault?.() ?? false;
-    const { areWeightsNeeded, labels } = this.traits;
-    return this.#claims.size > 0 || areWeightsNeeded || labels.size > 0 || areWeightsDefault;
+    return this.#claims.size > 0 || this.traits.labels.size > 0 || areWeightsDefault;
   }
 
   /** Whether the next list must not wait for the usual pause. */

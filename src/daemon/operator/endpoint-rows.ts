@@ -5,6 +5,7 @@
 import type { DrainTimes, EndpointRow } from "../../answer/rows.ts";
 import type { Endpoint } from "../../model/endpoints.ts";
 import { isPolicyLocal } from "../../plan/frontends.ts";
+import type { Preference } from "../../plan/preference.ts";
 import type { Drain } from "../../reconcile/drain/drains.ts";
 import {
   type ObservedRealServer,
@@ -47,13 +48,12 @@ export function endpointRows(input: EndpointsInput, context: RowContext): readon
   const byKey = new Map<string, RealServer>(present.map((one) => [realServerKey(one), one]));
   const wanted = new Set(input.realServers.map(realServerKey));
   const hasOnlyLocal = isOnlyLocal(input, wanted);
-  const excluded = new Set(input.excluded().map((one) => one.key));
   const named = input.endpoints().map((endpoint) => {
     const server = byKey.get(endpoint.key);
     byKey.delete(endpoint.key);
     const reason = wanted.has(endpoint.key)
       ? absentReason(endpoint, server, input, context)
-      : notChosenReason(endpoint, hasOnlyLocal, excluded.has(endpoint.key));
+      : notChosenReason(endpoint, hasOnlyLocal, input.preference);
     return {
       ...namedEndpoint(endpoint),
       ...serverFields(server, key, context),
@@ -136,13 +136,17 @@ function absentReason(
 
 /**
  * Why planning did not choose an endpoint, from the table in `model/topology.ts`. `hasOnlyLocal`: because of policy
- * Local, only endpoints of this node were chosen. `isExcluded`: a topology preference excludes the endpoint.
+ * Local, only endpoints of this node were chosen.
  */
-function notChosenReason(endpoint: Endpoint, hasOnlyLocal: boolean, isExcluded: boolean): string {
+function notChosenReason(
+  endpoint: Endpoint,
+  hasOnlyLocal: boolean,
+  preference: Preference | undefined,
+): string {
   if (!endpoint.isReady) {
     return endpoint.isServing && endpoint.isTerminating ? "terminating" : "not-ready";
   }
-  if (isExcluded) return "not-preferred";
+  if (preference?.excluded.has(endpoint.key) === true) return "not-preferred";
   return hasOnlyLocal && !endpoint.isLocal ? "not-local" : "hinted-elsewhere";
 }
 

@@ -5,7 +5,6 @@
 
 import type { EndpointSliceRecord, ServiceName, ServiceRecord } from "../../api/objects.ts";
 import { type IpFamily, wildcardAddresses } from "../../base/ip.ts";
-import { none } from "../../base/none.ts";
 import {
   type Endpoint,
   type EndpointsByPort,
@@ -46,8 +45,6 @@ export interface WantedFrontend {
   readonly realServers: readonly RealServerId[];
   /** All endpoints in the slices for this port, ready or not. */
   readonly endpoints: () => readonly Endpoint[];
-  /** Those that the topology preference excludes. */
-  readonly excluded: () => readonly Endpoint[];
 }
 
 /** Frontends in the order of `names`, then of each Service's ports. */
@@ -66,15 +63,12 @@ export function* wantedFrontends(
           ? plannedFrontends(view.plan.desired.plansOf(name, family))
           : objectFrontends(view, servicePortsOf(record, family), family, endpointsOf);
       for (const frontend of frontends) {
-        const { servicePort, server, range, preference } = frontend;
+        const { servicePort, server } = frontend;
         const key = virtualServerKey(server);
-        const rowsOf = range === undefined ? (same: readonly Endpoint[]) => same : anyPort;
-        const endpoints = (): readonly Endpoint[] => rowsOf(endpointsOf(servicePort));
-        const excluded = (): readonly Endpoint[] =>
-          preference === undefined || preference.excluded.size === 0
-            ? none
-            : rowsOf(endpointsOf(servicePort).filter((one) => preference.excluded.has(one.key)));
-        yield { record, ...frontend, key, endpoints, excluded };
+        const { range } = frontend;
+        const endpoints = (): readonly Endpoint[] =>
+          range === undefined ? endpointsOf(servicePort) : anyPort(endpointsOf(servicePort));
+        yield { record, ...frontend, key, endpoints };
       }
     }
   }

@@ -1,6 +1,8 @@
 import { createHash } from "node:crypto";
 import type { Clock } from "../../../base/clock.ts";
+import { none } from "../../../base/none.ts";
 import { Pace } from "../../../base/pace.ts";
+import { UseCounts } from "../../../base/use-counts.ts";
 import type { ClusterEvent } from "../../event.ts";
 import type { EndpointSliceRecord } from "../../objects.ts";
 
@@ -22,7 +24,7 @@ export class EventShare {
   readonly #clock: Clock;
   readonly #nodeName: string;
   /** Number of endpoints by node name. */
-  readonly #endpoints = new Map<string, number>();
+  readonly #endpoints = new UseCounts<string>();
   readonly #pace = new Pace();
 
   constructor(clock: Clock, nodeName: string) {
@@ -34,14 +36,7 @@ export class EventShare {
     previous: EndpointSliceRecord | undefined,
     current: EndpointSliceRecord | undefined,
   ): void {
-    for (const { nodeName } of current?.endpoints ?? []) {
-      if (nodeName !== "") this.#endpoints.set(nodeName, (this.#endpoints.get(nodeName) ?? 0) + 1);
-    }
-    for (const { nodeName } of previous?.endpoints ?? []) {
-      const rest = (this.#endpoints.get(nodeName) ?? 1) - 1;
-      if (rest > 0) this.#endpoints.set(nodeName, rest);
-      else this.#endpoints.delete(nodeName);
-    }
+    this.#endpoints.replace(nodeNamesIn(previous), nodeNamesIn(current));
   }
 
   /**
@@ -65,4 +60,8 @@ export class EventShare {
     const place = createHash("sha256").update(text).digest().readUInt32BE() / 2 ** 32;
     return place * nodeCount < writersPerEvent;
   }
+}
+
+function nodeNamesIn(slice: EndpointSliceRecord | undefined): readonly string[] {
+  return (slice?.endpoints ?? none).map(({ nodeName }) => nodeName).filter((name) => name !== "");
 }
