@@ -136,10 +136,11 @@ describe("a topology preference", () => {
           }),
         );
         const chosen = all.filter(({ isReady }, index) => isReady && drawn[index]?.isHinted);
-        const tuning = {
-          ...{ scheduler: "wrr", weights: "slice", preference: { label, minimumPercent } },
+        const tuning: Tuning = {
+          ...({ scheduler: "wrr", weights: "slice" } as const),
+          preference: { label, minimumPercent },
           canary: { by: "slice", name: "new", percent: 10 },
-        } as const;
+        };
         const weightOf = (list: readonly Endpoint[], slice: string): number =>
           list
             .filter((endpoint) => endpoint.slice === slice)
