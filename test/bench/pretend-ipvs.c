@@ -1,8 +1,9 @@
 /*
  * A library (LD_PRELOAD) that simulates IPVS for the daemon on a machine whose kernel lacks it, to
  * measure the cost of startup on the host itself. Generic netlink requests go to a stub that has
- * the family IPVS, accepts every change and lists nothing. /proc/net/ip_vs is empty, and the
- * sysctls under net/ipv4/vs are files in the folder PRETEND_SYSCTLS.
+ * the family IPVS and its default timeouts, accepts every change and lists nothing.
+ * /proc/net/ip_vs is empty, and the sysctls under net/ipv4/vs are files in the folder
+ * PRETEND_SYSCTLS.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -66,6 +67,28 @@ static size_t family_reply(char *reply, uint32_t sequence) {
   return sizeof answer;
 }
 
+/* The timeouts in seconds that IPVS has by default. */
+static size_t config_reply(char *reply, uint32_t sequence) {
+  struct {
+    struct nlmsghdr header;
+    struct genlmsghdr generic;
+    struct {
+      struct nlattr head;
+      uint32_t seconds;
+    } timeouts[3];
+  } answer = {
+      .timeouts = {{{8, IPVS_CMD_ATTR_TIMEOUT_TCP}, 900},
+                   {{8, IPVS_CMD_ATTR_TIMEOUT_TCP_FIN}, 120},
+                   {{8, IPVS_CMD_ATTR_TIMEOUT_UDP}, 300}},
+  };
+  answer.header.nlmsg_len = sizeof answer;
+  answer.header.nlmsg_type = FAMILY;
+  answer.header.nlmsg_seq = sequence;
+  answer.generic.cmd = IPVS_CMD_SET_CONFIG;
+  memcpy(reply, &answer, sizeof answer);
+  return sizeof answer;
+}
+
 static size_t end_reply(char *reply, const struct nlmsghdr *request, int is_dump) {
   struct {
     struct nlmsghdr header;
@@ -89,6 +112,8 @@ ssize_t send(int fd, const void *bytes, size_t size, int flags) {
     int is_dump = (one->nlmsg_flags & NLM_F_DUMP) == NLM_F_DUMP;
     if (one->nlmsg_type == GENL_ID_CTRL) {
       NEXT(send)(other_end[fd], reply, family_reply(reply, one->nlmsg_seq), 0);
+    } else if (((struct genlmsghdr *)NLMSG_DATA(one))->cmd == IPVS_CMD_GET_CONFIG) {
+      NEXT(send)(other_end[fd], reply, config_reply(reply, one->nlmsg_seq), 0);
     }
     if (is_dump || (one->nlmsg_flags & NLM_F_ACK)) {
       NEXT(send)(other_end[fd], reply, end_reply(reply, one, is_dump), 0);

@@ -1,4 +1,4 @@
-/** A node with 10,000 Services with 10 endpoints each: a restart without changes, and periodic verification. */
+/** Nodes without changes: a restart and periodic verification of 10,000 × 10, and an idle daemon with 1,000 × 5. */
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { type Case, type CaseContext, type CaseOutcome, megabytes, withMachine } from "../case.ts";
@@ -13,6 +13,8 @@ const size = { services: 10_000, endpoints: 10 };
 const script: string = join(import.meta.dirname, "../baseline.ts");
 const periodSeconds = 30;
 const watchedPeriods = 2;
+const idleSize = { services: 1_000, endpoints: 5 };
+const idlePeriods = 6;
 
 export const largeNodeCases: readonly Case[] = [
   {
@@ -26,6 +28,12 @@ export const largeNodeCases: readonly Case[] = [
     title: `Periodic verification every ${periodSeconds} s, ${sizeText(size)}`,
     expectedSeconds: 190,
     run: (context) => runVerification(context),
+  },
+  {
+    name: "idle",
+    title: `Idle daemon, default settings, ${sizeText(idleSize)}`,
+    expectedSeconds: 250,
+    run: (context) => runIdle(context),
   },
 ];
 
@@ -147,6 +155,38 @@ function runVerification(context: CaseContext): Promise<CaseOutcome> {
           value: Math.max(0, ...delays),
           samples: delays,
           target: { text: "≤ 20 ms", most: 20 },
+        },
+      ],
+    };
+  });
+}
+
+function runIdle(context: CaseContext): Promise<CaseOutcome> {
+  context.step("booting");
+  return withMachine({ objects: clusterOf(idleSize) }, async (machine, server) => {
+    context.step("first sync");
+    const subject = await Subject.start(machine, ourCommand(server.url));
+    await reachFirstVerification(subject, context);
+    const before = await subject.figures();
+    await watch(context, idlePeriods);
+    const after = await subject.figures();
+    await subject.end();
+    const shared = { subject: "kube-ipvs", kind: "figure" } as const;
+    return {
+      rows: [
+        {
+          ...shared,
+          what: "share of one CPU",
+          unit: "%",
+          value: (after.cpuMs - before.cpuMs) / (periodSeconds * idlePeriods * 10),
+          target: { text: "≤ 0.5%", most: 0.5 },
+        },
+        {
+          ...shared,
+          what: "resident memory",
+          unit: "MB",
+          value: megabytes(after.residentKb),
+          target: { text: "≤ 85 MB", most: 85 },
         },
       ],
     };
