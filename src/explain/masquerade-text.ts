@@ -31,7 +31,7 @@ export function masqueradeText(
     return mark.chain.startsWith("KUBE-SEP-") ? `to itself: ${marked}` : marked;
   }
   const isDelivered = endpoints.some(({ fate }) => fate === "delivered");
-  const leaves = behind.some(({ hook }) => hook === "POSTROUTING");
+  const leaves = behind.some(({ hook, isMaybe }) => hook === "POSTROUTING" && isMaybe !== true);
   return isDelivered && !leaves
     ? "none: the endpoint is on this node, in the host's network"
     : `none, although ${marked}`;

@@ -102,7 +102,9 @@ function placeAt(address: string): string | undefined {
 /** Outcomes of the node's own processes, which only this test knows. */
 function processOutcome({ protocol, address, port, sender }: Tuple): string {
   if (port === hostPort && isOf(node, address)) return "node←?";
-  if (port !== ownPort) return "refused";
+  // The kernel does not deliver a reset from another address of the node to ::1.
+  const isToLoopback = sender.from === "::1" && address !== "::1" && protocol === "TCP";
+  if (port !== ownPort) return isToLoopback ? "dropped" : "refused";
   // A socket for all addresses answers from the address that the route to the client prefers.
   const isPreferred = isOf(node, address) && !isPodOrLoopback(sender);
   return protocol === "TCP" || isPreferred ? "node←?" : "dropped";
