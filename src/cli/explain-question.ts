@@ -5,11 +5,14 @@ import type { PlanQuery, PlanSubject } from "../answer/questions.ts";
 import { type IpAddress, parseIpAddress } from "../base/ip.ts";
 import type { From } from "../explain/origins.ts";
 import type { CommandContext } from "./command.ts";
+import { serviceNamed } from "./service-name.ts";
 
 export interface ExplainQuestion {
   readonly query: PlanQuery;
   readonly from?: From;
   readonly inLink?: string;
+  /** The name or number of the Service's port. */
+  readonly port?: string;
 }
 
 /** Throws if the arguments are invalid. */
@@ -28,23 +31,25 @@ export function explainQuestion({
     throw mistake(`both ${quoted(subject)} and --to are given`);
   const text = subject ?? to;
   if (text === "" && archive === "") {
-    throw mistake("give svc/NAME, ADDRESS:PORT, or --from ADDRESS --to ADDRESS:PORT");
+    throw mistake("give NAMESPACE/NAME, ADDRESS:PORT, or --from ADDRESS --to ADDRESS:PORT");
   }
   const from = fromOf(fromText);
   if (inLink !== "" && (from === undefined || from === "node")) {
     throw mistake("--in requires --from ADDRESS");
   }
-  const about = text === "" ? ({ kind: "sample" } as const) : subjectOf(text, namespace);
-  if (about === undefined) {
+  const asked = subjectOf(text, namespace);
+  if (asked === undefined) {
     throw mistake(
-      `${quoted(text)}: must be svc/NAME, NAMESPACE/NAME, ADDRESS:PORT, ADDRESS:PORT/udp or ADDRESS/icmp`,
+      `${quoted(text)}: must be NAME, NAMESPACE/NAME[:PORT], ADDRESS:PORT, ADDRESS:PORT/udp or ADDRESS/icmp`,
     );
   }
+  const { port, ...about } = asked;
   const asks = from === undefined || from === "node" ? {} : { from };
   return {
     query: { ...about, ...asks },
     ...(from === undefined ? {} : { from }),
     ...(inLink === "" ? {} : { inLink }),
+    ...(port === undefined ? {} : { port }),
   };
 }
 
@@ -64,14 +69,15 @@ function fromOf(text: string): From | undefined {
   return address;
 }
 
-function subjectOf(text: string, namespace: string): PlanSubject | undefined {
+function subjectOf(
+  text: string,
+  namespace: string,
+): (PlanSubject & { readonly port?: string }) | undefined {
+  if (text === "") return { kind: "sample" };
   const destination = destinationOf(text);
   if (destination !== undefined) return { kind: "destination", destination };
-  const path = text.replace(/^(?:svc|services?)\//, "");
-  const [first = "", name, ...more] = path.split("/");
-  if (first === "" || name === "" || more.length > 0 || path.includes(":")) return undefined;
-  if (name !== undefined) return { kind: "service", namespace: first, name };
-  return path === text ? undefined : { kind: "service", namespace, name: first };
+  const named = serviceNamed(text, namespace);
+  return named && { kind: "service", ...named };
 }
 
 /** Parses `10.96.0.10:53/udp`, `[fd00:96::a]:80` or `10.96.0.10/icmp`. Undefined if it is invalid. */

@@ -4,6 +4,7 @@ import type { NodeServices } from "../../answer/comparison.ts";
 import { servicesTarget } from "../../answer/questions.ts";
 import { servicesView } from "../../answer/services-view.ts";
 import { type Command, namespaceOption, outputOptions } from "../command.ts";
+import { isAtPort } from "../service-name.ts";
 import { failureText, type Question } from "../source.ts";
 import { queryOf } from "./services.ts";
 
@@ -37,7 +38,9 @@ export const compareCommand: Command = {
     const target = servicesTarget({ ...query, hasEndpoints: true, hasConnections: false });
     const answer: NodeServices = {
       ...{ apiVersion, kind: "NodeServices", time: new Date(clock.nowMs()).toISOString() },
-      items: (await ask({ kind: "ServiceList", target })).items,
+      items: (await ask({ kind: "ServiceList", target })).items.filter((row) =>
+        isAtPort(query.port, row),
+      ),
       problems: (await ask({ kind: "Status", target: "/v1/status" })).problems,
       history: (await ask({ kind: "History", target: "/v1/history" })).items,
     };

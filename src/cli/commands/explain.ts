@@ -15,10 +15,11 @@ import {
   valueOption,
 } from "../command.ts";
 import { type ExplainQuestion, explainQuestion } from "../explain-question.ts";
+import { isAtPort } from "../service-name.ts";
 
 export const explainCommand: Command = {
   name: "explain",
-  usage: "svc/NAME | ADDRESS:PORT[/udp] | --from ADDRESS --to ADDRESS:PORT[/udp]",
+  usage: "[NAMESPACE/]NAME[:PORT] | ADDRESS:PORT[/udp] | --from ADDRESS --to ADDRESS:PORT[/udp]",
   summary: "trace packets to a Service rule by rule and explain the outcome",
   description:
     "Traces packets to a Service or an address. It prints the verdict, each rule and set entry " +
@@ -77,9 +78,14 @@ export const explainCommand: Command = {
     const archive = context.options.get("from-dump") ?? "";
     const isProbed = context.options.get("probe") === "true";
     if (archive !== "" && isProbed) throw new Error("--probe cannot be combined with --from-dump");
-    const explained = await (archive === ""
+    const all = await (archive === ""
       ? explainedHere(context, question)
       : explainedFrom(archive, context, question));
+    const { port } = question;
+    const explained = all.filter((one) =>
+      isAtPort(port, { port: one.port, portName: one.service?.portName }),
+    );
+    if (explained.length === 0) throw new Error(`The Service has no port ${port}`);
     const probed = isProbed
       ? await (await import("../../explain/probe.ts")).probed(explained)
       : explained;
@@ -99,7 +105,7 @@ export const explainCommand: Command = {
 
 async function explainedHere(
   context: CommandContext,
-  { query, from, ...options }: ExplainQuestion,
+  { query, from, port: _, ...options }: ExplainQuestion,
 ): Promise<readonly Explanation[]> {
   const question = { kind: "PlanFacts", target: planTarget(query) } as const;
   const facts = await context.source.ask(question, "planning as the daemon would at startup");

@@ -9,11 +9,12 @@ import {
   switchOption,
   watchOption,
 } from "../command.ts";
+import { isAtPort, serviceNamed } from "../service-name.ts";
 import { printAndWatch } from "../watch.ts";
 
 export const servicesCommand: Command = {
   name: "services",
-  usage: "[NAME] [flags]",
+  usage: "[[NAMESPACE/]NAME[:PORT]] [flags]",
   summary: "print Services' virtual servers, and why endpoints get no traffic",
   description:
     "Prints one line per address, port and protocol of the Services on this node. With NAME " +
@@ -45,7 +46,8 @@ export const servicesCommand: Command = {
     const mustExist = query.name !== undefined && context.options.get("watch") !== "true";
     const question = { kind: "ServiceList", target: servicesTarget(query) } as const;
     const ask = () => context.source.ask(question, "showing what the daemon would find at startup");
-    return await printAndWatch(context, ask, (answer) => {
+    return await printAndWatch(context, ask, (all) => {
+      const answer = { ...all, items: all.items.filter((row) => isAtPort(query.port, row)) };
       if (answer.items.length === 0 && mustExist) throw new Error(nothing);
       context.print(answer, view);
     });
@@ -57,21 +59,25 @@ export function queryOf({
   options,
   format,
   arguments: [written],
-}: Pick<CommandContext, "options" | "format" | "arguments">): ServicesQuery {
-  const [given = "", path] = written?.replace(/^(?:svc|services?)\//, "").split("/") ?? [];
-  const namespace = path === undefined ? options.get("namespace") : given;
+}: Pick<CommandContext, "options" | "format" | "arguments">): ServicesQuery & {
+  readonly port?: string;
+} {
+  const named = serviceNamed(written ?? "", options.get("namespace") ?? "");
+  const namespace = named?.namespace ?? options.get("namespace");
   const isAll = options.get("all-namespaces") === "true";
   const hasDetails = written !== undefined || format === "wide";
   return {
     ...(isAll || namespace === undefined ? {} : { namespace }),
-    ...(written === undefined ? {} : { name: path ?? given }),
+    ...(written === undefined ? {} : { name: named?.name ?? written }),
+    ...(named?.port === undefined ? {} : { port: named.port }),
     hasEndpoints: format === "json" || format === "yaml",
     hasConnections: hasDetails && format !== "name",
   };
 }
 
-function nothingText({ namespace, name }: ServicesQuery): string {
-  const what = name === undefined ? "No Services" : `No Service ${name}`;
+function nothingText({ namespace, name, port }: ReturnType<typeof queryOf>): string {
+  const at = port === undefined ? "" : ` with port ${port}`;
+  const what = name === undefined ? "No Services" : `No Service ${name}${at}`;
   const where = namespace === undefined ? "" : ` in namespace ${namespace} (-A: all namespaces)`;
   return `${what}${where}`;
 }

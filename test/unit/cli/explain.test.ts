@@ -114,16 +114,18 @@ describe("the arguments of explain", () => {
     const namespace = "shop";
     assert.deepEqual(asked("svc/web", { namespace }), { query });
     for (const text of ["shop/web", "svc/shop/web"]) assert.deepEqual(asked(text), { query });
+    assert.deepEqual(asked("web", { namespace }), { query });
+    for (const port of ["http", "80"]) assert.deepEqual(asked(`shop/web:${port}`), { query, port });
     assert.deepEqual(asked("svc/web", { namespace, from: "node" }), { query, from: "node" });
   });
 
   const mistakes: readonly (readonly [string | undefined, object, RegExp])[] = [
-    [undefined, {}, /give svc\/NAME, ADDRESS:PORT, or/],
+    [undefined, {}, /give NAMESPACE\/NAME, ADDRESS:PORT, or/],
     ["10.96.0.10:80", { to: "10.96.0.10:80" }, /both .* and --to/],
-    ["web", {}, /"web": must be svc\/NAME/],
-    ["fd00::1:80", {}, /must be svc/],
-    ["10.96.0.10:0", {}, /must be svc/],
-    ["10.96.0.10:80/http", {}, /must be svc/],
+    ["web.shop", {}, /"web\.shop": must be NAME, NAMESPACE\/NAME/],
+    ["fd00::1:80", {}, /must be NAME/],
+    ["10.96.0.10:0", {}, /must be NAME/],
+    ["10.96.0.10:80/http", {}, /must be NAME/],
     ["10.96.0.10:80", { from: "pod" }, /--from "pod": must be an IP address, or node/],
   ];
   for (const [subject, options, problem] of mistakes) {

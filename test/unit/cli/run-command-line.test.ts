@@ -369,7 +369,7 @@ describe("a failed command", () => {
     [
       "for a query without an object",
       ["explain", "--from=10.0.0.1"],
-      "kube-ipvs explain: give svc/NAME, ADDRESS:PORT, or --from ADDRESS --to ADDRESS:PORT (see --help)\n",
+      "kube-ipvs explain: give NAMESPACE/NAME, ADDRESS:PORT, or --from ADDRESS --to ADDRESS:PORT (see --help)\n",
     ],
     [
       "for an unsupported shell",

@@ -93,6 +93,13 @@ describe("kube-ipvs services", () => {
     });
   }
 
+  it("selects a port by number or name", async () => {
+    await listen();
+    assert.match((await services("shop/web:80")).out, /^shop +web /m);
+    const { code, err } = await services("shop/web:https");
+    assert.deepEqual([code, err.includes("No Service web with port https in")], [1, true]);
+  });
+
   it("prints a table, names, JSON or YAML", async () => {
     await listen();
     assert.match((await services()).out, /^NAMESPACE .*\nshop +web +- +ClusterIP .* 1\/1/);
