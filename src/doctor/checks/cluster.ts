@@ -50,10 +50,21 @@ export const clusterChecks: readonly Check[] = [
     why: "kube-ipvs reads Services and EndpointSlices from the API server",
     read: async (node) => {
       const { version } = clusterOf(node);
-      return await version().catch(errorText);
+      const answer = await version().catch(errorText);
+      const { virtualIps } = await node.addresses().catch(() => ({ virtualIps: [] }));
+      return { answer, virtualIps };
     },
-    judge(answer) {
-      if (typeof answer !== "string") return ok(`${answer.server} answers: ${answer.version}`);
+    judge({ answer, virtualIps }) {
+      if (typeof answer !== "string") {
+        const { server, version } = answer;
+        const evidence = `${server} answers: ${version}`;
+        const host = new URL(server).hostname.replaceAll(/[[\]]/g, "");
+        if (!virtualIps.some((address) => address === host)) return ok(evidence);
+        return warn(
+          `${evidence}; this node itself serves ${host}, so kube-ipvs cannot start after a reboot`,
+          "set --kubeconfig or --master to an address that works without Services",
+        );
+      }
       return fail(
         answer,
         "the address must work without Services: check --config, --kubeconfig or --master",

@@ -594,6 +594,20 @@ const cases: readonly Case[] = [
     says: /EACCES/,
   },
   { check: "api-server", verdict: "unknown", node: { cluster: skipped }, says: /no API/ },
+  {
+    check: "api-server",
+    verdict: "warn",
+    node: {
+      addresses: addressesWith({ virtualIps: [ip("10.96.0.1")] }),
+      cluster: {
+        ...cluster,
+        version: async () => ({
+          ...{ server: "https://10.96.0.1:443", version: "v1.36.2", aheadMs: 0 },
+        }),
+      },
+    },
+    says: /this node itself serves 10\.96\.0\.1, so kube-ipvs cannot start after a reboot/,
+  },
 
   { check: "api-rights", verdict: "ok", node: {}, says: /services \(list\)/ },
   {
