@@ -3,8 +3,8 @@ import type { Explanation } from "./explanation.ts";
 
 /** Sentences for the operator. Empty if nothing is wrong. */
 export function adviceOn(explanation: Explanation): readonly string[] {
-  return [drift, foreignRules, noEndpoints, failedProbes, staleEntries].flatMap((find) =>
-    find(explanation),
+  return [drift, foreignRules, noEndpoints, failedProbes, unanswered, staleEntries].flatMap(
+    (find) => find(explanation),
   );
 }
 
@@ -39,11 +39,20 @@ function failedProbes({ probes = [] }: Explanation): readonly string[] {
     if (error === undefined) return [];
     if (error === "ECONNREFUSED")
       return [`Nothing is listening on ${endpoint}: check the pod and the Service's targetPort`];
-    const host = endpoint.slice(0, endpoint.lastIndexOf(":")).replaceAll(/[[\]]/g, "");
-    return [
-      `${endpoint} does not answer: check whether the pod exists, then check the network plugin and its policies (ip route get ${host}; ip neigh show ${host})`,
-    ];
+    return [silentText(endpoint)];
   });
+}
+
+function unanswered({ connections: { unanswered: found = [] } }: Explanation): readonly string[] {
+  return found.map(
+    ({ realServer, connections }) =>
+      `New connections without an answer: ${connections} (kube-ipvs explain --probe tries one). ${silentText(realServer)}`,
+  );
+}
+
+function silentText(endpoint: string): string {
+  const host = endpoint.slice(0, endpoint.lastIndexOf(":")).replaceAll(/[[\]]/g, "");
+  return `${endpoint} does not answer: check whether the pod exists, then check the network plugin and its policies (ip route get ${host}; ip neigh show ${host})`;
 }
 
 /** A client that keeps its UDP port keeps its conntrack entry, regardless of the rules. */

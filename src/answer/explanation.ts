@@ -126,6 +126,11 @@ export interface Connections {
   readonly templates: readonly RememberedConnection[];
   readonly ipvs: readonly RememberedConnection[];
   readonly conntrack: readonly TrackedConnection[];
+  /** TCP connections through IPVS that an endpoint has left unanswered for some seconds. */
+  readonly unanswered?: readonly {
+    readonly realServer: string;
+    readonly connections: number;
+  }[];
   /** Whether the lists are incomplete. */
   readonly isTruncated: boolean;
 }

@@ -277,6 +277,21 @@ describe("the operator's commands", () => {
     shell(repairs.join("\n"));
   });
 
+  it("count the connections that an endpoint does not answer", async () => {
+    const open = "(: < /dev/tcp/10.96.0.10/80) &";
+    shell(`
+      ip -n pod-2 rule add pref 0 blackhole
+      timeout 8 ip netns exec client bash -c '${open} ${open} wait' || true
+    `);
+    await pause(3_000);
+    const { out } = kubeIpvs("explain", "web");
+    assert.match(
+      out,
+      /without an answer: 1 .*10\.244\.1\.20:8080 does not answer: check whether the pod/,
+    );
+    shell("ip -n pod-2 rule del pref 0 blackhole");
+  });
+
   it("show the same traffic as /metrics", async (test) => {
     const labels = 'namespace="default",service="web",port="http",protocol="TCP"';
     const name = `kube_ipvs_service_connections_total{${labels}}`;

@@ -48,8 +48,28 @@ export async function readConnections(
     templates: templates.slice(0, maxListed).map(remembered),
     ipvs: ipvs.slice(0, maxListed).map(remembered),
     conntrack: flows.slice(0, maxListed).map(tracked),
+    ...unansweredIn(ipvs),
     isTruncated: [templates, ipvs, flows].some(({ length }) => length > maxListed),
   };
+}
+
+/** The timeout is 60 seconds after a client's last SYN, so these have waited for at least 2 seconds. */
+const unansweredExpirySeconds = 58;
+
+/** Exported for tests. */
+export function unansweredIn(entries: readonly IpvsConnection[]): Pick<Connections, "unanswered"> {
+  const waiting = entries.filter(
+    ({ state, expiresInSeconds }) =>
+      state === "SYN_RECV" && expiresInSeconds <= unansweredExpirySeconds,
+  );
+  if (waiting.length === 0) return {};
+  const byServer = Map.groupBy(waiting, ({ realServer: { address, port } }) =>
+    hostPort(address, port),
+  );
+  const unanswered = [...byServer].map(([realServer, { length: connections }]) => ({
+    ...{ realServer, connections },
+  }));
+  return { unanswered };
 }
 
 function tracked(flow: Flow): TrackedConnection {

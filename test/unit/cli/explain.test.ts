@@ -4,6 +4,7 @@ import type { PlanFacts } from "../../../src/answer/answers.ts";
 import type { Explanation } from "../../../src/answer/explanation.ts";
 import { adviceOn } from "../../../src/answer/explanation-advice.ts";
 import { type ExplainQuestion, explainQuestion } from "../../../src/cli/explain-question.ts";
+import { unansweredIn } from "../../../src/explain/read/read-connections.ts";
 import { ip } from "../../support/records.ts";
 import { type CommandRun, runCommand } from "../../support/run-command.ts";
 
@@ -209,5 +210,28 @@ describe("explain", () => {
   it("exits with 0 if the kernel is as planned", async () => {
     const { code } = await run(["svc/web"], "short", facts, [{ ...explanation, differences: [] }]);
     assert.equal(code, 0);
+  });
+});
+
+describe("connections that an endpoint does not answer", () => {
+  it("are counted after two seconds, and lead to advice", () => {
+    const virtualServer = { protocol: "TCP", address: ip("10.96.0.10"), port: 80 } as const;
+    const connection = (state: string, expiresInSeconds: number, host: string) => ({
+      ...{ client: ip("10.244.1.7"), clientPort: 40_000, virtualServer, state, expiresInSeconds },
+      realServer: { address: ip(host), port: 8080 },
+    });
+    const counted = unansweredIn([
+      connection("SYN_RECV", 58, "10.244.1.5"),
+      connection("SYN_RECV", 40, "10.244.1.5"),
+      connection("SYN_RECV", 59, "10.244.1.6"),
+      connection("ESTABLISHED", 10, "10.244.1.6"),
+    ]);
+    assert.deepEqual(counted, {
+      unanswered: [{ realServer: "10.244.1.5:8080", connections: 2 }],
+    });
+    assert.deepEqual(unansweredIn([]), {});
+    const connections = { ...explanation.connections, ...counted };
+    const advice = adviceOn({ ...explanation, connections }).join("\n");
+    assert.match(advice, /without an answer: 2 .*10\.244\.1\.5:8080 does not answer: check/);
   });
 });
