@@ -154,6 +154,13 @@ test-kernels: setup-lab build lab lab-kernel ## test the nf_tables kernel with e
 ## SUITES='golden drift' BACKEND=nft|legacy|nftables|none
 	@TEST_LONG=1 LAB_KERNEL=$$($(lab_kernel) --folder) node test/lab/run-kernels.ts $(if $(BACKEND),--backend $(BACKEND)) $(SUITES)
 
+test-stock: setup-lab build lab ## test Debian's own kernels in QEMU, with and without
+## iptables, and write docs/reports/kernels.md
+## KERNELS='debian-13 debian-13-arm64' BACKEND=nft|none
+	@toolchain/install-packages.sh lab-stock
+	@node test/lab/run-kernels.ts --stock '$(or $(KERNELS),debian-12 debian-13 debian-sid debian-13-arm64)' \
+	  $(if $(BACKEND),--backend $(BACKEND))
+
 bench: setup-lab build lab $(bench_programs) ## measure and write docs/reports/benchmarks.md
 ## CASES=a,b PEER='command with {config}'
 	@node test/bench/main.ts --cases '$(CASES)' --peer '$(PEER)'

@@ -3,6 +3,9 @@
  * backend, and writes docs/reports/kernels.md:
  *
  *     LAB_KERNEL=FOLDER node test/lab/run-kernels.ts [--backend nft|legacy|nftables|none] [SUITE…]
+ *     node test/lab/run-kernels.ts --stock 'debian-13 …' [--backend nft|none]
+ *
+ * With --stock, runs stock/node.test.ts on kernels as Debian ships them instead.
  *
  * With "nftables" and "none", rules and sets are written with nf_tables. "none", which only runs on request, needs a
  * kernel without iptables and ipset. With a backend or suite names, only those run, and the report keeps the others'
@@ -18,9 +21,11 @@ import {
   type Measured,
   mergeMeasured,
   renderReport,
+  stockSuite,
 } from "./kernels-report.ts";
 import { findLab } from "./lab.ts";
 import type { IptablesVariant } from "./lab-kernel.ts";
+import { runOnStockKernels } from "./stock/kernels.ts";
 
 const backends: readonly Backend[] = ["nft", "legacy", "nftables", "none"];
 const usualBackends = "nft legacy nftables";
@@ -80,7 +85,7 @@ const suitesOf: Readonly<Record<Backend, readonly string[]>> = {
   nftables: nftablesSuites,
   none: suitesWithoutIptables,
 };
-const reportedSuites: readonly string[] = [...new Set(Object.values(suitesOf).flat())];
+const reportedSuites: readonly string[] = [...new Set(Object.values(suitesOf).flat()), stockSuite];
 
 const runner: string = join(import.meta.dirname, "run-suites.ts");
 const project: string = join(import.meta.dirname, "../..");
@@ -159,28 +164,40 @@ function write(path: string, text: string): void {
   writeFileSync(path, text);
 }
 
-async function main(): Promise<number> {
+/** Runs the suites on LAB_KERNEL. */
+async function runOnLab(
+  wanted: readonly Backend[],
+  suites: readonly string[],
+): Promise<readonly Measured[]> {
   const lab = findLab();
   if (lab.kind !== "lab-kernel" || process.env["LAB_KERNEL"] === undefined) {
-    console.error("lab: LAB_KERNEL must be the folder of a lab kernel (run make lab-kernel)");
-    return 1;
-  }
-  const { values, positionals } = parseArgs({
-    options: { backend: { type: "string" } },
-    allowPositionals: true,
-  });
-  const asked = (values.backend ?? usualBackends).split(" ");
-  const wanted = backends.filter((one) => asked.includes(one));
-  if (wanted.length === 0) {
-    console.error(`lab: unknown backend ${values.backend}: must be ${backends.join(", ")}`);
-    return 1;
+    throw new Error("LAB_KERNEL must be the folder of a lab kernel (run make lab-kernel)");
   }
   const release = lab.kernel.modules.split("/").at(-1) ?? "";
   const now: Measured[] = [];
   for (const backend of wanted) {
-    const suites = positionals.length === 0 ? suitesOf[backend] : positionals;
-    now.push(...(await runWith(backend, suites, release)));
+    now.push(
+      ...(await runWith(backend, suites.length === 0 ? suitesOf[backend] : suites, release)),
+    );
   }
+  return now;
+}
+
+async function main(): Promise<number> {
+  const { values, positionals } = parseArgs({
+    options: { backend: { type: "string" }, stock: { type: "string" } },
+    allowPositionals: true,
+  });
+  const { stock, backend = stock === undefined ? usualBackends : "nft none" } = values;
+  const wanted = backends.filter((one) => backend.split(" ").includes(one));
+  if (wanted.length === 0) {
+    console.error(`lab: unknown backend ${backend}: must be ${backends.join(", ")}`);
+    return 1;
+  }
+  const now =
+    stock === undefined
+      ? await runOnLab(wanted, positionals)
+      : await runOnStockKernels(stock.split(" "), wanted);
   // Suites outside the report only print their result.
   const measured = mergeMeasured(readEarlier(), now).filter(({ suite }) =>
     reportedSuites.includes(suite),

@@ -37,8 +37,12 @@ export class LabNode {
     this.#kernel = kernel;
   }
 
-  static async build(pods: readonly Pod[]): Promise<LabNode> {
-    buildNodeNetwork(pods);
+  /** `buildNetwork` gives the pods their namespaces, and the node the name `node`. */
+  static async build(
+    pods: readonly Pod[],
+    buildNetwork: () => void = () => buildNodeNetwork(pods),
+  ): Promise<LabNode> {
+    buildNetwork();
     enterNetworkNamespace("node");
     const kernel = await openKernel({ log: silentLogger, rules: labRules });
     const node = new LabNode(pods, kernel);

@@ -20,7 +20,7 @@ createServer((socket) => {
   lines.on("line", (line) => {
     if (line.startsWith("ping")) socket.write(`${name} ${line}\n`);
   });
-}).listen(Number(tcpPort), "0.0.0.0");
+}).listen(Number(tcpPort));
 
 const datagrams = createSocket("udp4");
 datagrams.on("message", (text, { address, port }) => {

@@ -28,10 +28,7 @@ const rulesCheck = check({
     });
     // A firewall may be meant to keep other machines away.
     const isIntended = losses.every(({ from, isCertain }) => from === "elsewhere" || !isCertain);
-    const isRoute = losses.every(({ cause }) => cause.includes("ip route get"));
-    const remedy = isRoute
-      ? "correct the route to the endpoint, which is usually written by the network plugin"
-      : "configure the software that wrote the rule to accept packets to Services and their replies (iptables-save or nft list ruleset shows the rule)";
+    const remedy = remedyOf(losses.map(({ cause }) => cause));
     return (isIntended ? warn : fail)(
       listed(texts),
       `${remedy}; kube-ipvs explain --to ADDRESS:PORT shows the whole path`,
@@ -57,6 +54,15 @@ const reversePathCheck = check({
 });
 
 export const packetChecks: readonly Check[] = [rulesCheck, reversePathCheck];
+
+function remedyOf(causes: readonly string[]): string {
+  if (causes.every((cause) => cause.includes("ip route get")))
+    return "correct the route to the endpoint, which is usually written by the network plugin";
+  const sysctls = causes.map((cause) => /(net\.\S+) is 0, so/.exec(cause)?.[1]);
+  if (!sysctls.includes(undefined))
+    return `set ${[...new Set(sysctls)].join(" and ")} to 1 with sysctl -w, and in /etc/sysctl.d`;
+  return "configure the software that wrote the rule to accept packets to Services and their replies (iptables-save or nft list ruleset shows the rule)";
+}
 
 interface LossAt extends PacketLoss {
   /** For example: `default/web 10.96.0.10:80`. */

@@ -92,6 +92,17 @@ const cases: readonly Case[] = [
   {
     check: "packets",
     verdict: "warn",
+    node: {
+      packets: packetsFrom("elsewhere", {
+        cause: "get lost: net.ipv6.conf.all.forwarding is 0, so this node forwards nothing",
+        isCertain: true,
+      }),
+    },
+    says: /set net\.ipv6\.conf\.all\.forwarding to 1 with sysctl -w/,
+  },
+  {
+    check: "packets",
+    verdict: "warn",
     node: { packets: packetsFrom("this node", { ...dropped, isCertain: false }) },
     says: /from this node are dropped/,
   },
