@@ -70,9 +70,13 @@ export class LabNode {
   }
 
   /** Starts the program and waits for its first sync. */
-  async start(flags: readonly string[] = [], command: readonly string[] = []): Promise<void> {
+  async start(
+    flags: readonly string[] = [],
+    command: readonly string[] = [],
+    limitMs?: number,
+  ): Promise<void> {
     this.#program = new Program([...this.flags, ...flags], command);
-    await this.#program.prints(/SyncProxyRules complete/);
+    await this.#program.prints(/SyncProxyRules complete/, limitMs);
   }
 
   async stop(signal: NodeJS.Signals = "SIGKILL"): Promise<void> {

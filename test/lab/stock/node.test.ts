@@ -16,7 +16,7 @@ import { labRules } from "../../support/rules-writer.ts";
 import { kubeIpvs } from "../../support/run-kube-ipvs.ts";
 
 /** Emulation is slow. */
-const limitMs = 300_000;
+const limitMs = 600_000;
 const pods = [
   { name: "pod-1", address: "10.244.1.10" },
   { name: "pod-2", address: "10.244.1.11" },
@@ -148,7 +148,7 @@ describe("a node with a distribution's kernel", { timeout: 3_000_000 }, () => {
   });
 
   it("gets its first sync from a folder, and modules on demand", async () => {
-    await node.start();
+    await node.start([], [], limitMs);
     assert.doesNotMatch(node.program.output, /^[EF]/m);
     const isWithNftables = node.program.output.includes(
       "Writing rules with nf_tables, without iptables and ipset",
@@ -229,7 +229,7 @@ describe("a node with a distribution's kernel", { timeout: 3_000_000 }, () => {
     // The restart after SIGKILL writes nothing, and breaks no connection.
     await node.stop("SIGKILL");
     for (const connection of connections) await connection.ping("killed");
-    await node.start();
+    await node.start([], [], limitMs);
     const text = await (await fetch("http://127.0.0.1:10249/metrics")).text();
     assert.deepEqual(text.match(/^kube_ipvs_kernel_changes_total\{.*$/gm) ?? [], []);
     for (const connection of connections) {
