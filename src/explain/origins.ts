@@ -66,8 +66,10 @@ export function usualOrigins(
   input: OriginInput,
   { detector, ranges }: Distinction,
 ): readonly Origin[] {
-  const { destination } = input;
+  const { destination, state } = input;
   const family = familyOf(destination.address);
+  // Other clients are assumed to be behind the default route.
+  const outsideLink = state.network.routes.get(outside[family])?.link;
   const example = (label: string, source: IpAddress, inLink = ""): Origin => ({
     label,
     packet: { ...packetTo(destination), source, isFromNode: false, inLink, isBridged: false },
@@ -76,13 +78,15 @@ export function usualOrigins(
   return [
     originOf("node", input),
     ...podOrigin(detector, example, family),
-    example("elsewhere", outside[family]),
-    ...ranges.map((range) => example(`${cidrText(range)} (a source range)`, range.address)),
+    example("elsewhere", outside[family], outsideLink),
+    ...ranges.map((range) =>
+      example(`${cidrText(range)} (a source range)`, range.address, outsideLink),
+    ),
   ];
 }
 
 /** Addresses reserved for documentation, which no host uses (RFC 5737, RFC 3849). */
-const outside: Readonly<Record<IpFamily, IpAddress>> = {
+export const outside: Readonly<Record<IpFamily, IpAddress>> = {
   IPv4: parseIpAddress("192.0.2.1") as IpAddress,
   IPv6: parseIpAddress("2001:db8::1") as IpAddress,
 };

@@ -1,7 +1,7 @@
 import type { NftHook as Hook } from "../../state/nft-rule.ts";
-import { chainKey, type TableName, type Target } from "../../state/rule.ts";
+import { chainKey, type Match, type TableName, type Target } from "../../state/rule.ts";
 import { matchOthers } from "./match-others.ts";
-import { type FoundEntry, matchRule } from "./match-rule.ts";
+import { type FoundEntry, matchRule, type PacketAtRule } from "./match-rule.ts";
 import type { NodeState } from "./node-state.ts";
 import type { PacketOnPath } from "./packet.ts";
 import { type Priorities, passNft } from "./pass-nft.ts";
@@ -198,18 +198,33 @@ function walkChain(chain: string, context: Context, depth: number, isCertain = t
   const hasInLink = hook === "PREROUTING" || hook === "INPUT" || hook === "FORWARD";
   for (const { text, rule, matches = rule?.matches, others = [], isGoto } of rules) {
     const at = { hook, onPath: { ...context.onPath, mark: context.mark }, hasInLink, draw };
-    const entries = matches === undefined ? [] : matchRule({ matches }, at, state);
+    const known = matches?.filter((match) => !isUnknownLink(match, chain, at));
+    const entries = known === undefined ? [] : matchRule({ matches: known }, at, state);
     if (entries === undefined) continue;
-    const isMatch = matches === undefined ? undefined : matchOthers(others, at, state);
-    if (isMatch === false) continue;
+    const isOtherMatch = matchOthers(others, at, state);
+    if (isOtherMatch === false) continue;
+    const isMatch = known?.length === matches?.length && known !== undefined && isOtherMatch;
     const step = { hook, table, chain, rule: text, entries };
-    if (rule !== undefined && isMatch === true && isCertain) {
+    if (rule !== undefined && isMatch && isCertain) {
       context.steps.push(step);
       const end = applyTarget(rule.target, context, depth);
       if (end !== undefined || isGoto === true) return end ?? "return";
     } else pushDoubt(step, rule?.target, context, depth);
   }
   return "return";
+}
+
+/** Whether it is unknown if a packet of a client elsewhere comes in through the link. Our own rules match pods' links. */
+function isUnknownLink(match: Match, chain: string, { hasInLink, onPath }: PacketAtRule): boolean {
+  const { isFromNode, inLink } = onPath.packet;
+  return (
+    match.kind === "in-interface" &&
+    match.name !== "lo" &&
+    hasInLink &&
+    !isFromNode &&
+    inLink === "" &&
+    !chain.startsWith("KUBE-")
+  );
 }
 
 /** Records what a rule would do if it may match or if its target is not evaluated. */

@@ -6,7 +6,7 @@ import { renderRule } from "../../kernel/iptables/render.ts";
 import type { Iptables, NodeAddress } from "../../kernel/kernel.ts";
 import type { KernelReaders } from "../../kernel/open-readers.ts";
 import { withSockets } from "../differences.ts";
-import type { From } from "../origins.ts";
+import { type From, outside } from "../origins.ts";
 import type { NodeState, Tables } from "../packet/node-state.ts";
 import { plannedTables } from "../planned-tables.ts";
 import { readChains } from "./read-chains.ts";
@@ -59,8 +59,15 @@ export async function readFamilies(
     const peers = peersOf(destinations, facts, [planned, observed], from).filter(
       (address) => !own.has(address),
     );
+    const example = outside[family];
+    const asked = from === undefined ? [...peers, example] : peers;
+    const network = await readNetwork(readers, {
+      ...{ family, addresses, peers: asked, client, inLink },
+    });
+    const { unrouted } = network;
     const around = {
-      network: await readNetwork(readers, { family, addresses, peers, client, inLink }),
+      // Clients in the node's own networks need no default route.
+      network: { ...network, unrouted: new Set([...unrouted].filter((key) => key !== example)) },
       serviceSockets: facts.listeners,
       onNode: new Set<string>(),
     };

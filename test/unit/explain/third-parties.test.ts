@@ -382,6 +382,29 @@ describe("explain in IPVS mode", () => {
     });
   });
 
+  it("assumes that clients elsewhere are behind the default route", async () => {
+    const elsewhere = async (rule: string, find = routeTo) => {
+      let found: Explanation | undefined;
+      await withNode(objects, async (onNode) => {
+        const filter = table(onNode, "filter");
+        filter.remove("INPUT", /KUBE-/);
+        filter.append("INPUT", rule);
+        found = await explained(onNode, undefined, web, [], undefined, find);
+      });
+      const packets = (found as Explanation | undefined)?.packets;
+      const packet = packets?.find(({ from }) => from === "elsewhere") ?? assert.fail();
+      const isMaybe = packet.path.some((step) => step.isMaybe === true);
+      return [packet.verdict, isMaybe ? "may" : "certain"];
+    };
+    const drop = (link: string) => `-i ${link} -p tcp -m tcp --dport 80 -j DROP`;
+    assert.deepEqual(await elsewhere(drop("eth0")), ["dropped", "certain"]);
+    assert.deepEqual(await elsewhere(drop("eth1")), ["balanced", "certain"]);
+    const none: typeof routeTo = async (address) =>
+      address === "192.0.2.1" ? undefined : await routeTo(address);
+    assert.deepEqual(await elsewhere(drop("eth0"), none), ["balanced", "may"]);
+    assert.deepEqual(await elsewhere(drop("lo"), none), ["balanced", "certain"]);
+  });
+
   it("matches the loopback link for packets from this node to itself", async () => {
     await withNode(objects, async (onNode) => {
       const filter = table(onNode, "filter");
