@@ -159,6 +159,14 @@ const breakages: readonly Breakage[] = [
     fix: /remove|delete|allow|accept/i,
   },
   {
+    name: "a host firewall drops a port on the uplink",
+    ...rules("-I INPUT -i eth0 -p tcp --dport 80 -j DROP"),
+    answered: 0,
+    command: doctor,
+    cause: /INPUT.*-i eth0.*-j DROP/,
+    fix: /remove|delete|allow|accept/i,
+  },
+  {
     // A router sends ARP requests from its own address. Strict rp_filter drops those from the client's address without
     // counting them.
     name: "packets arrive asymmetrically, and rp_filter is strict",
