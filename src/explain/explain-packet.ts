@@ -11,6 +11,7 @@ import { type Cidr, hostPort } from "../base/ip.ts";
 import { virtualServerKey } from "../state/virtual-server.ts";
 import { masqueradeText, sourceRangeText } from "./masquerade-text.ts";
 import type { Origin } from "./origins.ts";
+import { isFull } from "./packet/connection-limit.ts";
 import { byText } from "./packet/deliver.ts";
 import { follow } from "./packet/follow.ts";
 import type { NodeState } from "./packet/node-state.ts";
@@ -89,9 +90,11 @@ function withScheduled(path: PacketPath, packet: Packet, { servers }: NodeState)
   const server = servers.get(virtualServerKey({ protocol, address, port }));
   const scheduled = server && hashedServer(server, source);
   if (scheduled === undefined) return path;
-  if (scheduled.weight > 0) return { ...path, end: { ...end, scheduled } };
+  const full = isFull(scheduled) === true;
+  if (scheduled.weight > 0 && !full) return { ...path, end: { ...end, scheduled } };
   const name = hostPort(scheduled.address, scheduled.port);
-  const by = `the scheduler sh, which chooses ${name}, although its weight is 0`;
+  const why = full ? "it has reached its connection limit" : "its weight is 0";
+  const by = `the scheduler sh, which chooses ${name}, although ${why}`;
   return { ...path, end: { kind: "refused", by } };
 }
 

@@ -277,6 +277,26 @@ describe("the operator's commands", () => {
     shell(repairs.join("\n"));
   });
 
+  it("report that all endpoints have reached their connection limits", async () => {
+    const limit = (count: number) =>
+      ["10.244.1.10", "10.244.1.20"]
+        .map((pod) => `ipvsadm -e -t 10.96.0.10:80 -r ${pod}:8080 -m -w 1 -x ${count}`)
+        .join("\n");
+    shell(limit(1));
+    const open = [0, 1].map(async () => await Connection.open(web.address, web.port, "echo"));
+    const connections = await Promise.all(open);
+    for (const connection of connections) await connection.receives(1, 20_000);
+    const { code, out } = kubeIpvs("explain", "--from", "192.168.10.1", "--to", "10.96.0.10:80");
+    assert.match(out, /are refused by the connection limits of all endpoints/);
+    assert.equal(code, 2);
+    const third =
+      "ip netns exec client bash -c ': < /dev/tcp/10.96.0.10/80' && echo open || echo refused";
+    assert.equal(shell(third).trim(), "refused");
+    assert.match(kubeIpvs("doctor").out, /are refused by the connection limits/);
+    for (const connection of connections) connection.reset();
+    shell(limit(0));
+  });
+
   it("count the connections that an endpoint does not answer", async () => {
     const open = "(: < /dev/tcp/10.96.0.10/80) &";
     shell(`

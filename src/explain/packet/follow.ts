@@ -7,8 +7,9 @@
 import type { ListenerFact } from "../../answer/answers.ts";
 import { type IpAddress, type IpFamily, isLoopback, isWildcard } from "../../base/ip.ts";
 import type { NftHook as Hook } from "../../state/nft-rule.ts";
-import type { RealServerId } from "../../state/real-server.ts";
+import { type RealServer, type RealServerId, realServerKey } from "../../state/real-server.ts";
 import { markServerId, virtualServerKey } from "../../state/virtual-server.ts";
+import { isFull } from "./connection-limit.ts";
 import { byText, deliver, followAnswer, leave, leavingAddress, notForwarding } from "./deliver.ts";
 import { isHere, isLocal, type ListedServer, type NodeState, routeKey } from "./node-state.ts";
 import type { Packet, PacketOnPath } from "./packet.ts";
@@ -202,8 +203,10 @@ function balance(onPath: PacketOnPath, state: NodeState): PathEnd | undefined {
   const { packet, destination: address, port } = onPath;
   const server = serverOf(onPath, state);
   if (server === undefined) return undefined;
-  const taking = server.realServers.filter(({ weight }) => weight > 0);
-  if (taking.length === 0) return { kind: "no-endpoint" };
+  const weighted = server.realServers.filter(({ weight }) => weight > 0);
+  if (weighted.length === 0) return { kind: "no-endpoint" };
+  const taking = weighted.filter((realServer) => isFull(realServer) !== true);
+  if (taking.length === 0) return { kind: "refused", by: "the connection limits of all endpoints" };
   const endpoints = taking.map((realServer) => {
     const { address: destination } = realServer;
     // A real server with port 0 gets the packet at the destination port.
@@ -212,9 +215,18 @@ function balance(onPath: PacketOnPath, state: NodeState): PathEnd | undefined {
     // IPVS sends even packets from outside through OUTPUT, except to local processes. These packets have already
     // traversed nat.
     const goesUp = !packet.isFromNode && isLocal(destination, state);
-    return toEndpoint(balanced, goesUp ? [] : outputPlaces, state);
+    const path = toEndpoint(balanced, goesUp ? [] : outputPlaces, state);
+    if (isFull(realServer) === false) return path;
+    return { ...path, steps: [limitStep(realServer), ...path.steps] };
   });
   return { kind: "balanced", isByIpvs: true, endpoints };
+}
+
+/** Shows that it is unknown whether the real server accepts connections. */
+function limitStep(realServer: RealServer): Step {
+  const rule = `limit of ${realServer.limit?.upper} connections`;
+  const chain = realServerKey(realServer);
+  return { hook: "INPUT", table: "IPVS", chain, rule, entries: [], isMaybe: true };
 }
 
 function commonSteps(lists: readonly (readonly Step[])[]): readonly Step[] {

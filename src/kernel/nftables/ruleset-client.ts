@@ -34,7 +34,7 @@ const words: Readonly<Record<NftFamily, string>> = {
 
 /** iptables-nft's base chains, whose rules `iptables-save` prints. */
 const iptablesChain =
-  /^ip6? (?:raw|mangle|nat|filter|security) (?:PREROUTING|INPUT|FORWARD|OUTPUT|POSTROUTING)$/;
+  /^ip6? (?:raw|mangle|nat|filter) (?:PREROUTING|INPUT|FORWARD|OUTPUT|POSTROUTING)$/;
 /** The kernel does not support nf_tables. */
 const absentCodes: ReadonlySet<number> = new Set([
   errno.EINVAL,

@@ -82,6 +82,30 @@ describe("explain", () => {
     });
   });
 
+  it("skips endpoints that have reached their connection limits", async () => {
+    const annotations = { "kube-ipvs.io/max-connections": "4,2" };
+    const slice = endpointSlice({ endpoints: [here, there] });
+    await withNode([service({ metadata: { annotations } }), slice], async (onNode) => {
+      const explainedWith = async (...totals: readonly [number, number]) => {
+        for (const [index, host] of ["10.244.1.5", "10.244.2.5"].entries()) {
+          const counts = { active: 1, inactive: (totals[index] ?? 0) - 1 };
+          onNode.kernel.ipvs.setConnections(web, { address: ip(host), port: 8080 }, counts);
+        }
+        const { summary, packets } = await explained(onNode, client);
+        const { losses = [], deliveries = [] } = packets[0] ?? {};
+        const doubts = deliveries.flatMap(({ path }) => path.filter(({ isMaybe }) => isMaybe));
+        return { summary, losses, doubts: doubts.map(({ chain, rule }) => `${chain} ${rule}`) };
+      };
+      const all = await explainedWith(4, 5);
+      assert.match(all.summary, /are refused by the connection limits of all endpoints$/);
+      assert.equal(all.losses[0]?.cause, "are refused by the connection limits of all endpoints");
+      assert.match((await explainedWith(4, 1)).summary, /are balanced over 1 of 2 endpoints/);
+      const some = await explainedWith(3, 1);
+      assert.match(some.summary, /are balanced over 2 of 2 endpoints/);
+      assert.deepEqual(some.doubts, ["10.244.1.5:8080 limit of 4 connections"]);
+    });
+  });
+
   it("shows the masquerading that a pod needs to reach itself", async () => {
     await withNode(objects, async (onNode) => {
       const { summary, packets } = await explained(onNode, ip("10.244.1.5"));
