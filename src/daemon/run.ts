@@ -1,7 +1,7 @@
 /** The commands that run or prepare the daemon. The command line loads this module only when needed. */
 
 import type { Clock } from "../base/clock.ts";
-import type { Logger } from "../base/log.ts";
+import { type Logger, silentLogger } from "../base/log.ts";
 import { version } from "../base/version.ts";
 import type { Config } from "../config/config.ts";
 import { configObject } from "../config/config-text.ts";
@@ -23,7 +23,7 @@ import {
   otherProxyGone,
 } from "./node/other-proxy.ts";
 import { prepareConntrack } from "./node/prepare-conntrack.ts";
-import { prepareKernel, requireIpvs } from "./node/prepare-kernel.ts";
+import { prepareKernel, requireIpvs, supportedFamilies } from "./node/prepare-kernel.ts";
 import type { ModeView } from "./operator/daemon-view.ts";
 import { openOperatorSocket } from "./operator/operator-socket.ts";
 import { checkCapabilities } from "./process/capabilities.ts";
@@ -173,7 +173,8 @@ async function* beginParts(
       health.setTimeoutMs(2 * next.syncPeriodMs);
       object = configObject(values, next);
     };
-    yield followConfigFile(parts.configFile, { ...parts, apply });
+    const check = (next: Config): Promise<void> => checkRules(next, parts);
+    yield followConfigFile(parts.configFile, { ...parts, apply, check });
   }
   if (!config.observeOnly) {
     if (config.mode === "ipvs") await requireIpvs(kernel, log);
@@ -210,6 +211,17 @@ async function* beginParts(
   yield () => daemon.stop();
   // Only IPVS has an estimator.
   if (daemon.view.mode === "ipvs") yield watchEstimator({ clock, log, sysctl, view: daemon.view });
+}
+
+/** Rejects if this node does not support the configured way to write rules. */
+async function checkRules(config: Config, { clock }: RunContext): Promise<void> {
+  const context = { clock, log: silentLogger };
+  const kernel = await openNodeKernel(config, context);
+  try {
+    if (config.mode !== "userspace") await supportedFamilies(kernel, silentLogger);
+  } finally {
+    kernel.close();
+  }
 }
 
 /** Passes Nodes and successful syncs to the code that removes the taint. */

@@ -314,6 +314,6 @@ export const ownFields = [
   {
     path: "kubeIpvs.configReload",
     kind: "boolean",
-    help: "when the configuration file changes, do not exit; apply the changed settings that do not require a restart",
+    help: "when the configuration file changes, apply the changed settings that do not require a restart, and exit only if kubeIpvs.rules has changed",
   },
 ] as const;

@@ -21,30 +21,42 @@ export interface ConfigReloadDependencies {
   readonly log: Logger;
   /** Applies a configuration instead of the running one. Rejects if it cannot be applied. */
   readonly apply: (config: Config, values: ConfigState["values"]) => Promise<void>;
+  /** Rejects if the program could not start with this configuration on this node. */
+  readonly check: (config: Config) => Promise<void>;
+  /** Ends the program. */
+  readonly fail: (error: Error) => void;
 }
 
 /**
+ * A changed value ends the program even with configReload. The start with the new value moves all rules and sets, and
+ * no connection breaks.
+ */
+const movingSetting = "kubeIpvs.rules";
+
+/**
  * Watches the configuration file. Depending on the configuration, a change ends the program through `fail` or is
- * applied. An invalid file does neither because restarting with it would leave the node without a proxy. Throws if the
- * file cannot be watched. Returns a function that stops watching.
+ * applied. A file that is invalid or does not work on this node does neither because restarting with it would leave the
+ * node without a proxy. Throws if the file cannot be watched. Returns a function that stops watching.
  */
 export function followConfigFile(
   source: ConfigFileSource,
-  dependencies: ConfigReloadDependencies & { readonly fail: (error: Error) => void },
+  dependencies: ConfigReloadDependencies,
 ): () => void {
   const { path, initial } = source;
-  const reload = new ConfigReload(source, dependencies);
+  const { log } = dependencies;
+  const fail = (error: Error): void => {
+    stop();
+    dependencies.fail(error);
+  };
+  const reload = new ConfigReload(source, { ...dependencies, fail });
   const inode = inodeOf(path);
-  const exit = (): void => {
+  const exit = async (): Promise<void> => {
     // As in kube-proxy, a file that replaces this one is ignored, so a ConfigMap edit does not restart the program
     // on all nodes at the same time.
-    if (inodeOf(path) !== inode || !isValid(source, dependencies.log)) return;
-    stop();
-    dependencies.fail(new Error(`Configuration file ${path} was written, exiting to restart`));
+    if (inodeOf(path) === inode) await reload.exit();
   };
-  const onText = initial.config.configReload
-    ? () => background(reload.run(), dependencies.log, "configuration reload")
-    : exit;
+  const run = initial.config.configReload ? () => reload.run() : exit;
+  const onText = (): void => background(run(), log, "configuration reload");
   const stop = watchText(path, { ...dependencies, onText });
   return stop;
 }
@@ -53,21 +65,10 @@ function inodeOf(path: string): number | undefined {
   return statSync(path, { throwIfNoEntry: false })?.ino;
 }
 
-function isValid(source: ConfigFileSource, log: Logger): boolean {
-  try {
-    source.read(silentLogger);
-    return true;
-  } catch (error) {
-    logInvalid(log, source.path, error);
-    return false;
-  }
-}
-
-function logInvalid(log: Logger, path: string, error: unknown): void {
-  log.error("Cannot apply changed configuration file", { path, err: error });
-}
-
-/** Applies the changed settings that do not require a restart, and logs the names of the others. */
+/**
+ * Applies the changed settings that do not require a restart, and logs the names of the others. If the file is invalid
+ * or cannot be applied, nothing changes and the reason is logged.
+ */
 export class ConfigReload {
   readonly #source: ConfigFileSource;
   readonly #dependencies: ConfigReloadDependencies;
@@ -80,23 +81,46 @@ export class ConfigReload {
     this.#running = source.initial;
   }
 
-  /** Reads and applies the file. If it is invalid or cannot be applied, nothing changes and the reason is logged. */
+  /** Reads and applies the file. */
   run(): Promise<void> {
-    return this.#exclusive.run(() => this.#run());
+    return this.#try(() => this.#reload());
   }
 
-  async #run(): Promise<void> {
+  /** Ends the program, which reads the file when it restarts. */
+  exit(): Promise<void> {
+    return this.#try(() => this.#exit(this.#source.read(silentLogger), "was written"));
+  }
+
+  #try(change: () => Promise<void>): Promise<void> {
+    return this.#exclusive.run(async () => {
+      try {
+        await change();
+      } catch (error) {
+        const { path } = this.#source;
+        const { log } = this.#dependencies;
+        log.error("Cannot apply changed configuration file", { path, err: error });
+      }
+    });
+  }
+
+  async #reload(): Promise<void> {
     const { log, apply } = this.#dependencies;
     const { path } = this.#source;
-    try {
-      const { state, applied, needRestart } = changeConfig(this.#running, this.#source.read(log));
-      if (applied.length > 0) await apply(state.config, state.values);
-      this.#running = state;
-      log.info("Configuration file reloaded", { path, applied });
-      if (needRestart.length === 0) return;
-      log.warn("Changed settings require a restart", { settings: needRestart });
-    } catch (error) {
-      logInvalid(log, path, error);
+    const read = this.#source.read(log);
+    const { state, applied, needRestart } = changeConfig(this.#running, read);
+    if (needRestart.includes(movingSetting)) {
+      return this.#exit(read, `has a different value of ${movingSetting}`);
     }
+    if (applied.length > 0) await apply(state.config, state.values);
+    this.#running = state;
+    log.info("Configuration file reloaded", { path, applied });
+    if (needRestart.length === 0) return;
+    log.warn("Changed settings require a restart", { settings: needRestart });
+  }
+
+  async #exit({ config }: ConfigState, why: string): Promise<void> {
+    await this.#dependencies.check(config);
+    const { path } = this.#source;
+    this.#dependencies.fail(new Error(`Configuration file ${path} ${why}, exiting to restart`));
   }
 }

@@ -1,15 +1,17 @@
 /**
  * Tests moves between iptables and nf_tables that SIGKILL interrupts, starting from states of kube-ipvs, an earlier
- * version and kube-proxy. During all moves, clients have open connections and open new ones, and one client tries to
- * reach a Service that must not admit it.
+ * version and kube-proxy. A change of the configuration file ends a running kube-ipvs, and the test restarts it, as
+ * kubelet does. During all moves, clients have open connections and open new ones, and one client tries to reach a
+ * Service that must not admit it.
  */
 import assert from "node:assert/strict";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import { Traffic } from "../../faults/traffic.ts";
+import { configurationText } from "../../golden/configuration.ts";
 import type { KernelState } from "../../golden/kernel-state.ts";
 import { replayLines } from "../../golden/replay.ts";
 import { readScenario } from "../../golden/scenario.ts";
@@ -24,6 +26,8 @@ import { nodeWithNeighbours, podNamespace, targets } from "../../upgrade/node.ts
 import { objects } from "../../upgrade/objects.ts";
 
 type Writer = "iptables" | "nftables";
+/** On this node, `auto` means iptables. */
+type Setting = Writer | "auto";
 
 const caseSeeds = seeds({ short: 1, long: 5 });
 /** Number of kills in each move. The start after the last kill finishes the move. */
@@ -47,8 +51,14 @@ function replayed({ health: _, ...state }: KernelState): readonly string[] {
   return replayLines(state);
 }
 
-/** The load balancer in `objects.ts`, and a client in one of its source ranges. */
-const ofGate = [...targets, "198.51.100.80:443@203.0.113.9", `!198.51.100.80:443@${clientAddress}`];
+/** The load balancer in `objects.ts`, with a client in one of its source ranges, and more clients of the others. */
+const ofGate = [
+  ...targets,
+  "10.96.0.10:80@192.168.10.3",
+  `${nodeAddress}:30443@192.168.10.4`,
+  "198.51.100.80:443@203.0.113.9",
+  `!198.51.100.80:443@${clientAddress}`,
+];
 
 const starts: readonly Start[] = [
   { name: "kube-ipvs", objects, targets: ofGate },
@@ -75,7 +85,9 @@ const starts: readonly Start[] = [
 
 /** Client and pod addresses in addition to those in `node.ts`. */
 const moreAddresses: readonly string[] = [
-  ...["203.0.113.9", "192.0.2.9"].map((one) => `ip -n client address add ${one}/32 dev eth0`),
+  ...["203.0.113.9", "192.0.2.9", "192.168.10.3", "192.168.10.4"].map(
+    (one) => `ip -n client address add ${one}/32 dev eth0`,
+  ),
   ...["198.51.100.80", "203.0.113.5"].map(
     (one) => `ip -n client route add ${one} via ${nodeAddress}`,
   ),
@@ -93,6 +105,8 @@ const contents: Readonly<Record<Writer, () => string>> = {
 };
 
 const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-moves-"));
+const configFolder = mkdtempSync(join(tmpdir(), "kube-ipvs-config-"));
+const configFile = join(configFolder, "config.conf");
 let program: Program | undefined;
 
 before(() => {
@@ -102,42 +116,46 @@ before(() => {
 
 after(async () => {
   await stop("SIGKILL");
-  rmSync(folder, { recursive: true });
+  for (const one of [folder, configFolder]) rmSync(one, { recursive: true });
 });
 
-function start(writer: Writer): Program {
-  program = new Program([
-    "--hostname-override=node-1",
-    "--cluster-cidr=10.244.0.0/16,fd00:244::/32",
-    "--proxy-mode=ipvs",
-    "--conntrack-max-per-core=0",
-    `--manifests=${folder}`,
-    `--kube-ipvs-rules=${writer}`,
-    "-v=3",
-  ]);
+/** Replaces the configuration file, as in a ConfigMap volume. A running program must exit. */
+async function configure(rules: Setting): Promise<void> {
+  const kubeIpvs = { manifests: folder, configReload: true, rules };
+  const text = configurationText({ kubeIpvs });
+  writeFileSync(`${configFile}.new`, text);
+  renameSync(`${configFile}.new`, configFile);
+  if (program === undefined) return;
+  assert.deepEqual(await program.ends(), { code: 1, signal: null });
+  assert.match(program.failures.join(), /different value of kubeIpvs\.rules, exiting to restart$/);
+  program = undefined;
+}
+
+function start(): Program {
+  program = new Program([`--config=${configFile}`, "-v=3"]);
   return program;
 }
 
 async function stop(signal: "SIGTERM" | "SIGKILL"): Promise<void> {
   program?.kill(signal);
   await program?.ends();
+  program = undefined;
 }
 
-/** Moves without interruption. Returns the duration from the program's start, and the new contents. */
-async function move(from: Writer, to: Writer): Promise<{ ms: number; contents: string }> {
+/** Finishes a move without interruption. Returns the duration from the program's start, and the new contents. */
+async function finishMove({ from, to }: Move): Promise<{ ms: number; contents: string }> {
   const beganMs = performance.now();
-  const running = start(to);
+  const running = start();
   await running.prints(/SyncProxyRules complete/);
   await eventually(contents[from], "", noticedMs);
   const ms = performance.now() - beganMs;
-  // A removal logs an error if the stop interrupts it.
   assert.doesNotMatch(running.output, /^[EF]/m);
-  await stop("SIGTERM");
   return { ms, contents: contents[to]() };
 }
 
 /** Removes everything from the previous case. */
 async function empty(): Promise<void> {
+  await stop("SIGTERM");
   const cleaning = new Program(["--cleanup"]);
   assert.equal((await cleaning.ends()).code, 0, cleaning.output);
   assert.deepEqual([contents.iptables(), contents.nftables()], ["", ""]);
@@ -154,8 +172,8 @@ async function prepare({ objects: given, state }: Start): Promise<void> {
     shell(state.join("\n"));
     return;
   }
-  await start("iptables").prints(/SyncProxyRules complete/);
-  await stop("SIGTERM");
+  await configure("iptables");
+  await start().prints(/SyncProxyRules complete/);
 }
 
 async function assertUndisturbed(traffic: Traffic, longCount: number): Promise<string> {
@@ -168,9 +186,15 @@ async function assertUndisturbed(traffic: Traffic, longCount: number): Promise<s
   return `${long} open connections, ${counts.short} new ones, ${counts.tried} attempts without admission`;
 }
 
-const moves: readonly (readonly [from: Writer, to: Writer])[] = [
-  ["iptables", "nftables"],
-  ["nftables", "iptables"],
+interface Move {
+  readonly from: Writer;
+  readonly to: Writer;
+  readonly setting: Setting;
+}
+
+const moves: readonly Move[] = [
+  { from: "iptables", to: "nftables", setting: "nftables" },
+  { from: "nftables", to: "iptables", setting: "auto" },
 ];
 
 for (const begin of starts) {
@@ -180,8 +204,10 @@ for (const begin of starts) {
 
     before(async () => {
       await prepare(begin);
-      for (const [from, to] of moves) {
-        const moved = await move(from, to);
+      for (const one of moves) {
+        const { to, setting } = one;
+        await configure(setting);
+        const moved = await finishMove(one);
         complete.set(to, moved.contents);
         durationMs.set(to, moved.ms);
       }
@@ -196,11 +222,14 @@ for (const begin of starts) {
         const traffic = new Traffic(podNamespace, begin.targets);
         try {
           await eventually(async () => (await traffic.take()).long, longCount, noticedMs);
-          for (const [from, to] of moves) {
+          for (const one of moves) {
+            const { from, to, setting } = one;
             const old = contents[from]();
+            await configure(setting);
+            await assertUndisturbed(traffic, longCount);
             for (let kills = 0; kills < killsPerMove; kills++) {
               const delayMs = Math.round(random() * (durationMs.get(to) ?? 0));
-              start(to);
+              start();
               await pause(delayMs);
               await stop("SIGKILL");
               const [left, written] = [contents[from](), contents[to]()];
@@ -212,7 +241,7 @@ for (const begin of starts) {
               assert.ok(isOldWhole || isNewWhole, `${left}\n${written}`);
               await assertUndisturbed(traffic, longCount);
             }
-            const moved = await move(from, to);
+            const moved = await finishMove(one);
             assert.equal(moved.contents, complete.get(to));
             test.diagnostic(await assertUndisturbed(traffic, longCount));
           }

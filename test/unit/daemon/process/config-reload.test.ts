@@ -20,20 +20,24 @@ import { load, loadFile } from "../../config/loading.ts";
 function reloadOf(
   lines: readonly string[],
   apply?: ConfigReloadDependencies["apply"],
-): { readonly reload: ConfigReload; readonly log: RecordingLogger; readonly applied: Config[] } {
+  check: ConfigReloadDependencies["check"] = async () => {},
+) {
   const [first = "", ...later] = lines;
   const log = new RecordingLogger();
   const applied: Config[] = [];
+  const failures: string[] = [];
   const read = (): ConfigState => loadFile(later.shift() ?? "");
   const reload = new ConfigReload(
     { path: "/config", initial: loadFile(first), read },
     {
       clock: new FakeClock(),
       log,
+      check,
       apply: apply ?? (async (config) => void applied.push(config)),
+      fail: ({ message }) => failures.push(message),
     },
   );
-  return { reload, log, applied };
+  return { reload, log, applied, failures };
 }
 
 describe("a configuration file that is read again", () => {
@@ -100,6 +104,35 @@ describe("a configuration file that is read again", () => {
   });
 });
 
+describe("a changed kubeIpvs.rules in a configuration file that is read again", () => {
+  const lines = ["", "ipvs: {scheduler: lc}\nkubeIpvs: {rules: nftables}"];
+
+  it("ends the program, and nothing is applied before the restart", async () => {
+    const checked: string[] = [];
+    const { reload, applied, failures } = reloadOf(lines, undefined, async ({ rules }) => {
+      checked.push(rules);
+    });
+    await reload.run();
+    assert.deepEqual(checked, ["nftables"]);
+    assert.deepEqual(applied, []);
+    assert.deepEqual(failures, [
+      "Configuration file /config has a different value of kubeIpvs.rules, exiting to restart",
+    ]);
+  });
+
+  it("is logged and changes nothing if it does not work on this node", async () => {
+    const { reload, log, applied, failures } = reloadOf(lines, undefined, async () => {
+      throw new Error("nf_tables does not work on this node");
+    });
+    await reload.run();
+    assert.deepEqual([applied, failures], [[], []]);
+    assert.deepEqual(
+      log.lines.map(({ event, keys }) => [event, String(keys["err"])]),
+      [["Cannot apply changed configuration file", "Error: nf_tables does not work on this node"]],
+    );
+  });
+});
+
 describe("a configuration file whose change stops the program", () => {
   const head = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
 
@@ -122,6 +155,7 @@ describe("a configuration file whose change stops the program", () => {
       clock: systemClock,
       log,
       apply: async () => {},
+      check: async () => {},
       fail,
     });
     test.after(stop);
@@ -148,7 +182,7 @@ describe("a configuration file whose change stops the program", () => {
     const stop = followConfigFile(
       { path, initial: read(), read },
       {
-        ...{ clock, log: new RecordingLogger(), apply: async () => {} },
+        ...{ clock, log: new RecordingLogger(), apply: async () => {}, check: async () => {} },
         fail: (error) => failures.push(error),
       },
     );
