@@ -83,12 +83,12 @@ const addressCounts = fc.oneof(
 const annotations = fc.dictionary(
   fc.constantFrom(
     ...["scheduler", "scheduler-flags", "one-packet", "max-connections", "drain-deadline"],
-    ...["weights", "slow-start", "canary"],
+    ...["weights", "slow-start", "canary", "prefer-topology"],
   ),
   fc.oneof(
     fc.constantFrom("ftp", "rr", "wrr", "mh", "sh", "lc", "nosuch", "../x", "sip"),
     fc.constantFrom("mh-port", "true", "1,1", "0", "node", "slice", "1s", "8760h"),
-    fc.constantFrom("slice=s1-0,share=100%", "zone=z1,share=0%"),
+    fc.constantFrom("slice=s1-0,share=100%", "zone=z1,share=0%", "kubernetes.io/hostname"),
     fc.string({ maxLength: 300 }),
   ),
   { maxKeys: 3 },
