@@ -34,7 +34,14 @@ export function follow(packet: Packet, state: NodeState): PacketPath {
   const stopped = stoppedEnd(entered) ?? returnPathEnd(packet, state);
   if (stopped !== undefined) return { steps: entered.steps, end: stopped };
   const { steps, end } = followThroughNat(packet, hook, entered.mark, state);
-  return { steps: [...entered.steps, ...steps], end };
+  const full = state.network.isConntrackFull === true ? [fullTableStep(hook)] : [];
+  return { steps: [...entered.steps, ...full, ...steps], end };
+}
+
+/** The kernel first removes connections that are not established, if it finds some. */
+function fullTableStep(hook: Hook): Step {
+  const rule = "the table is full (net.netfilter.nf_conntrack_max)";
+  return { hook, table: "conntrack", chain: "entries", rule, entries: [], isMaybe: true };
 }
 
 /** The bridge within which the packet stays, if netfilter does not see it there. */

@@ -89,6 +89,8 @@ export interface NodeNetwork {
   readonly isIpvsTracked: boolean;
   /** net.ipv4.ip_forward or net.ipv6.conf.all.forwarding. If 0, packets to other hosts are dropped. */
   readonly isForwarding: boolean;
+  /** Whether the conntrack table is full, so that the kernel may drop new connections. */
+  readonly isConntrackFull?: boolean;
   /** net.ipv4.conf.all.route_localnet. If 0, packets from a loopback address cannot leave the node. */
   readonly isLoopbackRouted: boolean;
   /** The link through which the client's packets come in. Undefined if rp_filter is not strict there. */

@@ -33,6 +33,8 @@ export async function readNetwork(
       ? (parseCidr(`${address}/${prefixLength}`) ?? [])
       : [],
   );
+  const conntrackSize = (name: string): number =>
+    Number(sysctl.read(`net/netfilter/nf_conntrack_${name}`));
   const isBeside = (peer: IpAddress): boolean =>
     networks.some((network) => cidrContains(network, peer));
   return {
@@ -41,6 +43,7 @@ export async function readNetwork(
     ...routes,
     listeners: new Set(sockets.listListening().map(listenerKey)),
     isIpvsTracked: sysctl.read("net/ipv4/vs/conntrack") !== "0",
+    isConntrackFull: conntrackSize("count") >= conntrackSize("max"),
     isForwarding: sysctl.read(forwarding[family]) !== "0",
     isLoopbackRouted: sysctl.read("net/ipv4/conf/all/route_localnet") === "1",
     ...(inLink !== undefined && family === "IPv4" && isStrict(sysctl, inLink)

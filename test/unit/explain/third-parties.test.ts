@@ -382,6 +382,18 @@ describe("explain in IPVS mode", () => {
     });
   });
 
+  it("shows a full conntrack table as a possible loss", async () => {
+    const doubts = async (count: string) => {
+      const { packets } = await verdictAfter(({ kernel }) => {
+        kernel.sysctl.values.set("net/netfilter/nf_conntrack_count", count);
+        kernel.sysctl.values.set("net/netfilter/nf_conntrack_max", "8");
+      }, client);
+      return packets[0]?.path.flatMap(({ isMaybe, rule }) => (isMaybe === true ? [rule] : []));
+    };
+    assert.deepEqual(await doubts("7"), []);
+    assert.deepEqual(await doubts("8"), ["the table is full (net.netfilter.nf_conntrack_max)"]);
+  });
+
   it("assumes that clients elsewhere are behind the default route", async () => {
     const elsewhere = async (rule: string, find = routeTo) => {
       let found: Explanation | undefined;
