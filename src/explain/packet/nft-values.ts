@@ -134,9 +134,26 @@ function fibValue(
   { result, flags }: Extract<NftSource, { from: "fib" }>,
   { onPath, state }: NftPlace,
 ): Value {
+  if (result === 1) return routeBackValue(flags, onPath, state);
   if (result !== 3) return unknown(4);
   const address = (flags & 1) !== 0 ? onPath.packet.source : onPath.destination;
   return hostWord(isHere(address, state) ? 2 : 1);
+}
+
+/**
+ * `fib saddr . iif oif missing`, as firewalld writes it: whether there is a route to the source, through the link on which
+ * the packet comes in. NFTA_FIB_F_SADDR is 1, IIF is 8 and PRESENT is 32.
+ */
+function routeBackValue(
+  flags: number,
+  { packet: { source, inLink, isFromNode } }: PacketOnPath,
+  { network: { routes, unrouted } }: NodeState,
+): Value {
+  const back = routes.get(source);
+  const isKnown = back !== undefined || unrouted.has(source);
+  if ((flags & 33) !== 33 || isFromNode || inLink === "" || !isKnown) return unknown(4);
+  const isPresent = back !== undefined && ((flags & 8) === 0 || back.link === inLink);
+  return known([isPresent ? 1 : 0, 0, 0, 0]);
 }
 
 /** The addresses and the protocol are known. */

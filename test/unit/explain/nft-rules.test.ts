@@ -394,6 +394,33 @@ describe("explain with third-party nftables rules", () => {
     }
   });
 
+  it("evaluates whether there is a route back to the source", async () => {
+    const withRouteThrough = async (inLink: string, flags: number) => {
+      const fib = load({ from: "fib", result: 1, flags });
+      const rules = { "fib saddr . iif oif missing drop": [fib, compare(0), verdict("drop")] };
+      const nft = ruleset({ hook: "PREROUTING", rules });
+      const route: typeof routeTo = async (address) => {
+        const found = (await routeTo(address)) ?? assert.fail();
+        return address === client ? { ...found, link: inLink } : found;
+      };
+      let verdictOf = "";
+      await withNode(objects, async (onNode) => {
+        const options = { inLink: "eth0" };
+        onNode.kernel.sysctl.values.set("net/ipv4/conf/eth0/rp_filter", "0");
+        const asked = [onNode, client, web, [], undefined, route, options, nft] as const;
+        const { verdict: decided, packets } = await explained(...asked);
+        const isMaybe = packets[0]?.path.some((step) => step.isMaybe === true);
+        verdictOf = isMaybe === true ? "may" : decided;
+      });
+      return verdictOf;
+    };
+    const [present, through] = [33, 41];
+    assert.equal(await withRouteThrough("eth0", through), "balanced");
+    assert.equal(await withRouteThrough("eth1", through), "dropped");
+    assert.equal(await withRouteThrough("eth1", present), "balanced");
+    assert.equal(await withRouteThrough("eth0", 9), "may");
+  });
+
   it("survives being recorded in an archive", () => {
     const nft = ruleset({ rules: { drop: port80 }, sets: { ports: ports([80, false]) } });
     const node = { facts: { kind: "PlanFacts" }, states: new Map([["IPv4", { nft }]]) };
