@@ -150,6 +150,14 @@ export function clusterOf(size: ClusterSize, from = 0): readonly ApiObject[] {
   return [node(), ...services];
 }
 
+/**
+ * Also has a Service with an endpoint on the node. Without it, each first endpoint on the node would add rules, and each
+ * last one would remove them.
+ */
+export function clusterAroundNode(size: ClusterSize): readonly ApiObject[] {
+  return [...clusterOf(size), serviceOf(size.services), ...slicesOf(size.services, [0], 0)];
+}
+
 /** Number of lines in /proc/net/ip_vs, without the header, when everything exists. */
 export function tableLines({ services, endpoints }: ClusterSize): number {
   return services * (1 + endpoints);
