@@ -76,12 +76,12 @@ export interface SetEntryParts {
   readonly second?: Cidr;
 }
 
-/** Parses an entry for encoding. Throws if none of the functions above could have created the text. */
+/** Parses an entry for encoding. Throws RangeError if none of the functions above could have created the text. */
 export function setEntryParts(entry: SetEntry): SetEntryParts {
   if (/^\d+$/.test(entry)) return { port: Number(entry) };
   const [addressText = "", portText, secondText] = entry.split(",");
   const address = parseIpAddress(addressText);
-  if (address === undefined) throw new Error(`Not a set entry: ${entry}`);
+  if (address === undefined) throw new RangeError(`Not a set entry: ${entry}`);
   if (portText === undefined) return { address };
   const colon = portText.indexOf(":");
   const protocol = portText.slice(0, colon).toUpperCase() as Protocol;
@@ -90,6 +90,6 @@ export function setEntryParts(entry: SetEntry): SetEntryParts {
   const second = parseCidr(
     secondText.includes("/") ? secondText : `${secondText}/${hostPrefixLength(familyOf(address))}`,
   );
-  if (second === undefined) throw new Error(`Not a set entry: ${entry}`);
+  if (second === undefined) throw new RangeError(`Not a set entry: ${entry}`);
   return { address, protocol, port, second };
 }

@@ -23,10 +23,11 @@ import {
 import type { EntryValues } from "./attributes.ts";
 import { noMatchFlag } from "./constants.ts";
 
-/** Parses an entry's text. Throws an Error if the text is not an entry or does not fit the set type. */
+/** Parses an entry's text. Throws RangeError if the text is not an entry or does not fit the set type. */
 export function entryValues(type: IpSetType, entry: SetEntry): EntryValues {
   const parts = setEntryParts(entry);
-  if (!fits(parts, partsOfType[type])) throw new Error(`Entry ${entry} does not fit a ${type} set`);
+  if (!fits(parts, partsOfType[type]))
+    throw new RangeError(`Entry ${entry} does not fit a ${type} set`);
   const { address, protocol, port, second } = parts;
   const values: { -readonly [Name in keyof EntryValues]: EntryValues[Name] } = {};
   if (address !== undefined) values.address = address;
@@ -121,7 +122,7 @@ function networkOf(
 
 function checkPort(entry: SetEntry, port: number): number {
   if (Number.isInteger(port) && port >= 0 && port <= 65_535) return port;
-  throw new Error(`The port of entry ${entry} is not between 0 and 65535`);
+  throw new RangeError(`The port of entry ${entry} is not between 0 and 65535`);
 }
 
 /**
@@ -135,7 +136,7 @@ function protocolWord(number: number): Protocol {
 function numberOfProtocol(entry: SetEntry, protocol: Protocol): number {
   const number = protocolNumbers[protocol] ?? Number(protocol);
   if (Number.isInteger(number) && number >= 0 && number <= 255) return number;
-  throw new Error(`Entry ${entry} has no protocol`);
+  throw new RangeError(`Entry ${entry} has no protocol`);
 }
 
 function present<T>(value: T | undefined, what: string): T {

@@ -1,17 +1,18 @@
 /** Set element changes as messages. Pure. */
 import type { NetlinkError } from "../../netlink/errors.ts";
 import { isNotFound } from "../../netlink/errors.ts";
-import type { SetEntry } from "../../state/set-entry.ts";
 import type { EntryChange } from "../kernel.ts";
 import type { NftMessage } from "./message.ts";
-import type { Element } from "./set-keys.ts";
-import { changeElements, entriesPerMessage, type NftSet } from "./set-messages.ts";
+import {
+  changeElements,
+  entriesPerMessage,
+  type NftSet,
+  type StoredEntry,
+} from "./set-messages.ts";
 
-export interface ElementChange {
+export interface ElementChange extends StoredEntry {
   readonly kind: EntryChange["kind"];
   readonly set: NftSet;
-  readonly entry: SetEntry;
-  readonly elements: readonly Element[];
   /** Indices of the caller's changes that this change executes. */
   readonly indices: readonly number[];
 }
@@ -50,9 +51,8 @@ function groupOf(
   { kind, set, entry }: ElementChange,
   changes: readonly ElementChange[],
 ): ElementGroup {
-  const elements = changes.flatMap((change) => change.elements);
   const text = changes.length === 1 ? entry : `${entry} and ${changes.length - 1} more`;
-  return { message: changeElements(kind, set, elements, text), changes };
+  return { message: changeElements(kind, set, changes, text), changes };
 }
 
 /**

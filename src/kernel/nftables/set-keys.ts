@@ -98,13 +98,13 @@ export function layoutOf(shape: KeyShape, family: IpFamily): Layout | undefined 
   });
 }
 
-/** Throws an Error if the entry does not fit the set. */
+/** Throws RangeError if the entry does not fit the set. */
 export function elementsOf(layout: Layout, family: IpFamily, entry: SetEntry): readonly Element[] {
   if (entry.startsWith(rawPrefix)) return rawElements(entry);
   const isNets = layout === "covered-nets" || layout === "hash:ip,port,net";
   const values = entryValues(isNets ? "hash:ip,port,net" : layout, entry);
   if (values.address !== undefined && familyOf(values.address) !== family) {
-    throw new Error(`Entry ${entry} is not ${family}`);
+    throw new RangeError(`Entry ${entry} is not ${family}`);
   }
   const { secondAddress: address, secondPrefixLength: prefixLength } = values;
   if (!isNets || address === undefined || prefixLength === undefined) {

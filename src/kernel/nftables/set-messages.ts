@@ -6,8 +6,16 @@ import { attributeSet, list, nested, writeAttribute } from "../../netlink/attrib
 import type { Message, MessageWriter } from "../../netlink/message.ts";
 import { skipNetfilterHeader } from "../../netlink/netfilter.ts";
 import { messageFlags } from "../../netlink/netlink-package.ts";
+import type { SetEntry } from "../../state/set-entry.ts";
 import { familyWords, type NftMessage, tableName } from "./message.ts";
-import { type Element, type KeyShape, keyShapeOf, type Layout, layoutOf } from "./set-keys.ts";
+import {
+  type Element,
+  elementsOf,
+  type KeyShape,
+  keyShapeOf,
+  type Layout,
+  layoutOf,
+} from "./set-keys.ts";
 
 /** A set in one of our tables. */
 export interface NftSet {
@@ -143,11 +151,20 @@ export function countElements({ body }: Pick<Message, "body">): number {
   return countAttributes.decode(body).elements?.length ?? 0;
 }
 
-/** The elements of at most {@link entriesPerMessage} entries. `entriesText` names them in an error. */
+/** An entry of a kernel set with this layout. */
+export interface StoredEntry {
+  readonly entry: SetEntry;
+  readonly layout: Layout;
+}
+
+/**
+ * At most {@link entriesPerMessage} entries. `entriesText` names them in an error. Keys are computed when the message is
+ * written, because those of all entries would double the memory that a first sync needs.
+ */
 export function changeElements(
   kind: "entry-add" | "entry-remove",
   set: NftSet,
-  elements: readonly Element[],
+  entries: readonly StoredEntry[],
   entriesText: string,
 ): NftMessage {
   const isAdded = kind === "entry-add";
@@ -160,7 +177,9 @@ export function changeElements(
     write(writer) {
       elementsAttributes.encode(writer, { table: tableName, set: set.name });
       const start = writer.beginAttribute(3 | NESTED_BIT);
-      for (const element of elements) writeElement(writer, element);
+      for (const { entry, layout } of entries) {
+        for (const element of elementsOf(layout, set.family, entry)) writeElement(writer, element);
+      }
       writer.endAttribute(start);
     },
   };

@@ -124,10 +124,14 @@ export class NftSetsClient implements IpSets {
     const elements: ElementChange[] = [];
     const nets: PassedChange[] = [];
     for (const [index, change] of changes.entries()) {
+      const { kind, set, entry } = change;
+      if (set.type !== "hash:ip,port,net") {
+        elements.push({ kind, set, entry, layout: set.type, indices: [index] });
+        continue;
+      }
       try {
-        const checked = elementChange(change, change.set.type, change.set.name, [index]);
-        if (change.set.type === "hash:ip,port,net") nets.push({ ...change, index });
-        else elements.push(checked);
+        elementsOf(set.type, set.family, entry);
+        nets.push({ ...change, index });
       } catch (error) {
         failed.set(index, invalidEntry(change, error));
       }
@@ -181,9 +185,9 @@ export class NftSetsClient implements IpSets {
       );
       const { placed, after } = placeChanges(before, ofSet);
       this.#places.note(name, after);
-      const elements = placed.map(({ kind, entry, place, indices }) => {
-        const store = place === "covered" ? covered : matched;
-        return elementChange({ ...first, kind, entry }, store.layout, store.name, indices);
+      const elements = placed.map(({ kind, entry, place, indices }): ElementChange => {
+        const set = place === "covered" ? covered : matched;
+        return { kind, set, entry, layout: set.layout, indices };
       });
       if (elements.some(({ set }) => set.name === covered.name)) {
         groups.push({ message: createSet(covered, covered.layout, false), changes: [] });
@@ -238,21 +242,6 @@ function storesOf({ name, type, family }: IpSet): readonly [Store, Store] {
     { name, family, layout: type },
     { name: coveredName(name), family, layout: "covered-nets" },
   ];
-}
-
-function elementChange(
-  { kind, entry, set: { family } }: EntryChange,
-  layout: Layout,
-  name: string,
-  indices: readonly number[],
-): ElementChange {
-  return {
-    kind,
-    entry,
-    set: { family, name },
-    elements: elementsOf(layout, family, entry),
-    indices,
-  };
 }
 
 function observedSet(header: SetHeader, counts: ReadonlyMap<string, number>): ObservedIpSet {

@@ -123,7 +123,7 @@ describe("set element changes", () => {
     const { sets, sent } = open(new Map());
     const invalid: EntryChange = { kind: "entry-add", set: ports, entry: "10.0.0.1" as SetEntry };
     const failed = await sets.apply([invalid, ...changes("entry-add", 5)]);
-    assert.match(failed[0]?.error.message ?? "", /add to set PORTS: 10\.0\.0\.1: EINVAL/);
+    assert.match(failed[0]?.error.message ?? "", /add to set ip PORTS: 10\.0\.0\.1: EINVAL/);
     assert.deepEqual([failed.length, sent], [1, ["+5"]]);
   });
 });
