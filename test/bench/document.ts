@@ -150,14 +150,14 @@ function rulesText(results: readonly CaseResult[]): string {
       });
     return `| ${[what, target, ...values, ...ratioCells].join(" | ")} |`;
   });
-  const dates = results.map(({ startedAt }) => startedAt.slice(0, 16)).sort();
+  const dates = results.map(({ startedAt }) => startedAt.slice(0, 16).replace("T", " ")).sort();
   const rounds = Math.min(...all.map(({ samples }) => samples?.length ?? 0));
   const heads = [
     ...["figure", "target", ...subjects],
     ...subjects.filter((one) => one !== "nf_tables").map((one) => `÷ ${one}`),
   ];
   return `
-Linux ${labVersion()}, ${dates[0]?.replace("T", " ")} to ${dates.at(-1)?.replace("T", " ")} UTC, load average ${loadText(results.flatMap(({ load }) => load))}. In
+Linux ${labVersion()}, ${[...new Set([dates[0], dates.at(-1)])].join(" to ")} UTC, load average ${loadText(results.flatMap(({ load }) => load))}. In
 each of at least ${rounds} rounds, every writer runs in a new lab kernel. The table shows medians, and nf_tables' ratios to the others
 within rounds (least–most). Missed targets are bold.
 

@@ -170,6 +170,7 @@ function measureSync(
           what: `CPU per changed endpoint on ${place}, ${size}`,
           unit: "ms",
           value: cpuMs / changes,
+          target: { text: "≤ 1.5 ms", most: 1.5 },
         },
         {
           what: `processes started by ${changes} changed endpoints on ${place}, ${size}`,
