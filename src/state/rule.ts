@@ -122,12 +122,12 @@ export interface RuleSet {
   readonly chains: readonly Chain[];
   /** Jumps in insertion order. Each is inserted at the beginning of its chain, so the last jump is the first rule. */
   readonly jumps: readonly Jump[];
-  /** Only in iptables mode, where rules serve Services. A rejected rule then only affects its own Service. */
+  /** Only in iptables and userspace mode, where rules serve Services. A rejected rule only affects its own Service. */
   readonly ofServices?: {
     /** Chains that other software fills. They are created if missing, and never changed. */
     readonly others: readonly Chain[];
-    /** Matches the names of Service chains, all in nat. Unplanned ones are removed. */
-    readonly own: RegExp;
+    /** Matches the names of Service chains, all in nat. Unplanned ones are removed. Undefined in userspace mode. */
+    readonly own?: RegExp;
   };
   /** Identifies this plan. Undefined if the next plan is compared in full. */
   readonly revision?: symbol;

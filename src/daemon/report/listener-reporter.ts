@@ -1,4 +1,5 @@
 import type { LogKeys } from "../../base/log.ts";
+import type { FamilySync } from "../../reconcile/iptables/tables-reconciler.ts";
 import type { PendingChange } from "./dry-run-reporter.ts";
 import { LoopReporter, type LoopSummary } from "./loop-reporter.ts";
 
@@ -6,12 +7,18 @@ import { LoopReporter, type LoopSummary } from "./loop-reporter.ts";
 export interface ListenerFindings {
   readonly listeners: number;
   readonly connections: number;
-  /** Listeners that startup would open, and rules that it would write. */
+  /** In observe-only mode, the listeners that startup would open. */
   readonly pending: readonly PendingChange[];
+  /** The syncs of the rules. Undefined if there are only listeners. */
+  readonly families: readonly FamilySync[] | undefined;
 }
 
 /** The reporter for userspace mode. */
 export class ListenerReporter extends LoopReporter<ListenerFindings> {
+  protected override passesOf({ families }: ListenerFindings): readonly FamilySync[] | undefined {
+    return families;
+  }
+
   protected override noteFindings({ listeners, connections }: ListenerFindings): void {
     this.targets.log.verbose(2, "Listeners of userspace mode", { listeners, connections });
   }
@@ -21,9 +28,9 @@ export class ListenerReporter extends LoopReporter<ListenerFindings> {
   }
 
   protected override pendingOf(
-    _: LoopSummary,
-    { pending }: ListenerFindings,
+    summary: LoopSummary,
+    findings: ListenerFindings,
   ): readonly PendingChange[] {
-    return pending;
+    return [...findings.pending, ...super.pendingOf(summary, findings)];
   }
 }

@@ -5,6 +5,7 @@ import type { PendingChanges } from "../../model/change-tracker.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import { frontendsOf } from "../../plan/frontends.ts";
 import type { IptablesNodeOptions } from "../../plan/iptables/options.ts";
+import { sharedChains } from "../../plan/iptables/shared-chains.ts";
 import { TablesPlan } from "../../plan/iptables/tables-plan.ts";
 import { loopbackAddresses } from "../../plan/loopback-node-ports.ts";
 import { type FamilySync, TablesReconciler } from "../../reconcile/iptables/tables-reconciler.ts";
@@ -46,7 +47,9 @@ export class TablesLoop extends Loop<TablesPlan, readonly FamilySync[], TablesLo
     });
     this.#prepared = prepared;
     const { observeOnly: isDryRun } = live.current;
-    this.#reconciler = new TablesReconciler({ kernel, clock, isDryRun, families });
+    this.#reconciler = new TablesReconciler({
+      ...{ kernel, clock, isDryRun, families, sharedChains },
+    });
     this.checks = new TablesChecks({
       ...{ ...parts, live, node: this.node, exclusive: this.exclusive },
       requestSync: () => this.request(),

@@ -7,10 +7,16 @@ import type { Clock } from "../../base/clock.ts";
 import { errorText } from "../../base/error-text.ts";
 import { type IpFamily, ipFamilies, isWildcard } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
+import { none } from "../../base/none.ts";
 import type { Config } from "../../config/config.ts";
-import type { ClosableConntrack, UsableIptables } from "../../kernel/open-iptables.ts";
+import {
+  type ClosableConntrack,
+  openIptables,
+  type UsableIptables,
+} from "../../kernel/open-iptables.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import type { SyncReport } from "../../reconcile/report.ts";
+import type { SoughtListener } from "../../userspace/find-listeners.ts";
 import { listenAddressOf } from "../../userspace/listen-addresses.ts";
 import { UserspaceProxier } from "../../userspace/proxier.ts";
 import { listenerKey } from "../../userspace/service-listeners.ts";
@@ -26,14 +32,11 @@ import { ListenerReporter } from "../report/listener-reporter.ts";
 import type { SyncHistory } from "../report/sync-history.ts";
 import type { DaemonParts } from "../start.ts";
 import { sourceListener } from "../sync/source-listener.ts";
-import { ListenerFlows } from "./listener-flows.ts";
 import { openNetworkReader } from "./network-reader.ts";
 import { readNodeAddresses } from "./node-addresses.ts";
 import { ObservedListeners } from "./observed-listeners.ts";
 import { openFileLimit } from "./open-file-limit.ts";
-import { findIptables, type UserspacePlan } from "./plan-userspace.ts";
-import { Portals } from "./portals.ts";
-import { type Listeners, UserspaceLoop, type UserspaceLoopContext } from "./userspace-loop.ts";
+import { type Listeners, UserspaceLoop } from "./userspace-loop.ts";
 
 export interface UserspaceParts
   extends Pick<
@@ -57,8 +60,8 @@ export interface UserspaceParts
 /** The running userspace mode. */
 export interface RunningUserspace {
   readonly view: ListenersView;
-  /** The plan in observe-only mode. Undefined before the first sync. */
-  readonly plan: () => UserspacePlan | undefined;
+  /** In observe-only mode, the listeners that startup would open. Empty before the first sync. */
+  readonly toOpen: () => readonly SoughtListener[];
   /** Resolves when everything that the source has reported so far is served. */
   readonly settled: () => Promise<void>;
   readonly stop: () => Promise<void>;
@@ -74,20 +77,15 @@ export async function beginUserspace(
   const usable = await findIptables(config, log, parts.openIptables);
   const network = openNetworkReader(usable, log);
   const families = usable?.families ?? ipFamilies;
+  const iptables = usable?.iptables;
   const observed = observeOnly
-    ? new ObservedListeners({ config, usable, won: (wanted) => loop.won(wanted) })
+    ? new ObservedListeners({ config, iptables, won: (wanted) => loop.won(wanted) })
     : undefined;
-  const { proxier, portals } =
-    observed === undefined
-      ? served(config, parts, usable)
-      : { proxier: observed, portals: observed };
+  const proxier = observed ?? openProxier(config, parts, usable);
   const reporter = new ListenerReporter({ ...parts, nodeName: config.nodeName });
-  const conntrack = observeOnly ? undefined : findConntrack(usable, log);
-  const flows =
-    conntrack === undefined ? {} : { flows: new ListenerFlows({ ...parts, conntrack }) };
+  const conntrack = observeOnly ? noConntrack : openConntrack(usable, log);
   const own = {
-    ...{ proxier, portals, families, reporter, ...flows },
-    ...(usable === undefined ? {} : { iptables: usable.iptables }),
+    ...{ proxier, families, reporter, tables: iptables && { iptables, conntrack } },
     kernel: network,
     apiServers: rememberServers(() => source.servers?.() ?? []),
     onReport: (report: SyncReport): void => {
@@ -120,7 +118,7 @@ export async function beginUserspace(
   events.record(startingEvent(config.nodeName));
   return {
     view: viewOf({ loop, proxier, usable, history: reporter.history }, config, clock, families),
-    plan: () => observed?.plan,
+    toOpen: () => observed?.toOpen() ?? none,
     settled: () => loop.settled(),
     stop: async () => {
       stopped.abort();
@@ -128,7 +126,7 @@ export async function beginUserspace(
       await source.stop();
       await loop.stop();
       network.close();
-      conntrack?.close();
+      conntrack.close();
     },
   };
 }
@@ -151,14 +149,35 @@ function withKernelOf(usable: UsableIptables | undefined, config: Config, log: L
   };
 }
 
-function served(
+/**
+ * Opens iptables. If it cannot be used, logs the reason and resolves to undefined; there are then only listeners and no
+ * rules.
+ */
+async function findIptables(
+  { bindAddress, observeOnly }: Pick<Config, "bindAddress" | "observeOnly">,
+  log: Logger,
+  open: (log: Logger) => Promise<UsableIptables> = openIptables,
+): Promise<UsableIptables | undefined> {
+  try {
+    const usable = await open(log);
+    log.info("Using iptables", { backend: usable.iptables.backend, ipFamilies: usable.families });
+    return usable;
+  } catch (error) {
+    const doing = observeOnly ? "planning listeners" : "listening";
+    const event = `Cannot use iptables; ${doing} only at node ports and service ports`;
+    log.warn(event, { bindAddress, err: errorText(error) });
+    return undefined;
+  }
+}
+
+function openProxier(
   config: Config,
   { clock, log, metrics, events }: Pick<UserspaceParts, "clock" | "log" | "metrics" | "events">,
   usable: UsableIptables | undefined,
-): Pick<UserspaceLoopContext, "proxier" | "portals"> {
+): UserspaceProxier {
   const { bindAddress, udpTimeoutMs, drain, nodeName } = config;
   const rule = { bindAddress, isRedirected: usable !== undefined };
-  const proxier = new UserspaceProxier({
+  return new UserspaceProxier({
     ...{ clock, log, udpTimeoutMs },
     drainMs: drain.tcpDeadlineSeconds * 1_000,
     quotas: socketQuotas(openFileLimit(), {
@@ -171,8 +190,6 @@ function served(
       events.record(connectionLimitEvent(nodeName, service));
     },
   });
-  const portals = usable === undefined ? undefined : new Portals(usable.iptables, usable.families);
-  return { proxier, portals };
 }
 
 interface Viewed {
@@ -217,17 +234,20 @@ function viewOf(
  * Opens conntrack, which is needed to delete stale entries. Without it, a UDP client that keeps its source port may
  * have to wait until its conntrack entry expires.
  */
-function findConntrack(
-  usable: UsableIptables | undefined,
-  log: Logger,
-): ClosableConntrack | undefined {
+function openConntrack(usable: UsableIptables | undefined, log: Logger): ClosableConntrack {
   try {
-    return usable?.openConntrack();
+    return usable?.openConntrack() ?? noConntrack;
   } catch (error) {
     log.warn("Cannot delete stale conntrack entries", { err: errorText(error) });
-    return undefined;
+    return noConntrack;
   }
 }
+
+const noConntrack: ClosableConntrack = {
+  listUdpFlows: async () => none,
+  remove: async () => 0,
+  close() {},
+};
 
 /**
  * The address and port of a service port's listener, to which clients connect directly if there are no rules. Pure.

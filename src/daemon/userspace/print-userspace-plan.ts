@@ -6,22 +6,20 @@ import type { Config } from "../../config/config.ts";
 import type { ChangeTracker } from "../../model/change-tracker.ts";
 import { servicePortName } from "../../model/service-port.ts";
 import { servicePortsOf } from "../../model/service-ports.ts";
-import { emptyPlan } from "../../reconcile/change-plan.ts";
+import type { ChangePlan } from "../../reconcile/change-plan.ts";
 import { planObject } from "../../reconcile/plan-object.ts";
 import type { SoughtListener } from "../../userspace/find-listeners.ts";
 import { type FirstSyncParts, firstSync } from "../observe-once.ts";
 import { beginUserspace } from "./begin-userspace.ts";
-import { addressesOf, listenerText, type UserspacePlan } from "./plan-userspace.ts";
+import { addressesOf, listenerText } from "./observed-listeners.ts";
 
 /** Returns what startup would do. Rejects if this cannot be determined. */
 export async function planUserspaceStart(config: Config, parts: FirstSyncParts): Promise<Plan> {
-  const { running } = await firstSync(config, parts, (context) =>
+  const { running, report } = await firstSync(config, parts, (context) =>
     beginUserspace(context.config, context),
   );
-  return planOf(running.plan() ?? nothingPlanned, sctpPortsOf(running.view.objects));
+  return planOf(running.toOpen(), report.plan, sctpPortsOf(running.view.objects));
 }
-
-const nothingPlanned: UserspacePlan = { listeners: [], found: [], rules: emptyPlan };
 
 /** The names of all SCTP service ports, for example `default/web:sctp`. Node.js has no SCTP sockets. */
 export function sctpPortsOf(
@@ -40,11 +38,12 @@ export function sctpPortsOf(
 
 /** The answer. Pure. */
 export function planOf(
-  { listeners, rules }: Pick<UserspacePlan, "listeners" | "rules">,
+  toOpen: readonly SoughtListener[],
+  rules: ChangePlan,
   sctpPorts: readonly string[],
 ): Plan {
-  const opened = listeners.map(listenerObject);
-  return { apiVersion, kind: "Plan", ...planObject(rules), listeners: opened, sctpPorts };
+  const listeners = toOpen.map(listenerObject);
+  return { apiVersion, kind: "Plan", ...planObject(rules), listeners, sctpPorts };
 }
 
 function listenerObject(sought: SoughtListener): NonNullable<Plan["listeners"]>[number] {

@@ -1,12 +1,14 @@
+import type { IpFamily } from "../../base/ip.ts";
 import { none } from "../../base/none.ts";
 import { type NextRun, Periodic } from "../../base/periodic.ts";
 import { inSlices } from "../../base/time-slice.ts";
-import type { Iptables } from "../../kernel/kernel.ts";
+import type { Conntrack, Iptables } from "../../kernel/kernel.ts";
 import type { PendingChanges } from "../../model/change-tracker.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import { type Frontend, frontendsOf } from "../../plan/frontends.ts";
 import type { PlanOptions } from "../../plan/options.ts";
-import { emptyReport, type SyncReport } from "../../reconcile/report.ts";
+import { TablesReconciler } from "../../reconcile/iptables/tables-reconciler.ts";
+import { emptyReport } from "../../reconcile/report.ts";
 import type { OpenListener } from "../../userspace/listener.ts";
 import type { UserspaceProxier } from "../../userspace/proxier.ts";
 import type { ServiceListener } from "../../userspace/service-listeners.ts";
@@ -16,10 +18,9 @@ import type { PendingChange } from "../report/dry-run-reporter.ts";
 import type { ListenerFindings, ListenerReporter } from "../report/listener-reporter.ts";
 import type { LoopContext } from "../sync/cluster-input.ts";
 import { Loop, type LoopChecks, type LoopOptions, type LoopResult } from "../sync/loop.ts";
-import type { ListenerFlows } from "./listener-flows.ts";
 import { ListenerPlan } from "./listener-plan.ts";
 import type { PortalClaims } from "./portal-claims.ts";
-import type { Portals } from "./portals.ts";
+import { portalGoal, sharedPortalChains } from "./portal-goal.ts";
 
 /** The open listeners; see {@link UserspaceProxier}. */
 export interface Listeners
@@ -27,12 +28,13 @@ export interface Listeners
     UserspaceProxier,
     "open" | "isOpen" | "openCount" | "replaceServices" | "retryFailed" | "stop"
   > {
-  /** In observe-only mode, what startup would change. */
+  /** In observe-only mode, the listeners that startup would open. */
   readonly pending?: readonly PendingChange[];
+  /** In observe-only mode, the listeners for which rules are planned. */
+  openOnceStarted?(): readonly OpenListener[];
+  /** In observe-only mode, called in each sync when the owners of a family's addresses are known. */
+  look?(family: IpFamily): Promise<void>;
 }
-
-/** The rules that redirect to the listeners; see {@link Portals}. */
-export type RulesToListeners = Pick<Portals, "sync" | "forget">;
 
 export interface UserspaceLoopContext
   extends LoopContext,
@@ -40,11 +42,7 @@ export interface UserspaceLoopContext
   readonly reporter: ListenerReporter;
   readonly proxier: Listeners;
   /** If undefined, there are only listeners, without rules. */
-  readonly portals: RulesToListeners | undefined;
-  /** Undefined if there are no rules or in observe-only mode. */
-  readonly flows?: Pick<ListenerFlows, "follow">;
-  /** Undefined if iptables is not available. */
-  readonly iptables?: Pick<Iptables, "observe">;
+  readonly tables?: { readonly iptables: Iptables; readonly conntrack: Conntrack } | undefined;
 }
 
 /**
@@ -53,20 +51,26 @@ export interface UserspaceLoopContext
  */
 export class UserspaceLoop extends Loop<ListenerPlan, ListenerFindings, UserspaceLoopContext> {
   protected override readonly checks: LoopChecks;
-  #isSettled = false;
+  /** Undefined if there are no rules. */
+  readonly #reconciler: TablesReconciler | undefined;
+  /** Families whose rules have been read for the owners of contested addresses. */
+  readonly #withOwners = new Set<IpFamily>();
   /** The planning options of the last sync. Undefined before the first one. */
   #options: PlanOptions | undefined;
 
   constructor(parts: UserspaceLoopContext, live: LiveConfig) {
-    const { iptables, families } = parts;
+    const { clock, tables, families } = parts;
     super(parts, {
       ...{ live, families },
       makePlan: (context) => new ListenerPlan(context),
       readServed: async () =>
-        iptables === undefined
+        tables === undefined
           ? none
-          : (await readServedByRules("userspace", iptables, families)).services,
+          : (await readServedByRules("userspace", tables.iptables, families)).services,
     });
+    const { observeOnly: isDryRun } = live.current;
+    const shared = { clock, families, isDryRun, sharedChains: sharedPortalChains };
+    this.#reconciler = tables && new TablesReconciler({ ...shared, kernel: tables });
     const period = new Periodic(
       {
         name: "sync of everything",
@@ -125,59 +129,47 @@ export class UserspaceLoop extends Loop<ListenerPlan, ListenerFindings, Userspac
 
   protected override async reconcile(): Promise<LoopResult<ListenerFindings>> {
     const { proxier, reporter } = this.parts;
-    const isFull = reporter.history.last === undefined;
-    const report = await this.#writeRules();
+    const open = (): readonly OpenListener[] => proxier.openOnceStarted?.() ?? this.open();
+    const goal = portalGoal(open, [...this.node.addresses], (family) => this.#findOwners(family));
+    const written = await this.#reconciler?.sync(goal);
+    if (written === undefined) for (const family of this.families) await this.#findOwners(family);
+    // From now on, every Service keeps the addresses that it owns.
+    if (this.#withOwners.size === this.families.length) this.plan.claims.settle();
     const { openCount: connections, pending = none } = proxier;
-    return { report, isFull, findings: { listeners: proxier.open().length, connections, pending } };
+    const listeners = proxier.open().length;
+    const families = written?.families;
+    return {
+      report: written ?? emptyReport,
+      isFull: families?.some(({ isFull }) => isFull) ?? reporter.history.last === undefined,
+      findings: { listeners, connections, pending, families },
+    };
   }
 
   /** Makes the next sync read the rules. */
   protected override invalidate(): void {
-    this.parts.portals?.forget();
+    this.#reconciler?.invalidate();
   }
 
-  protected override get dueMs(): undefined {
-    return undefined;
+  protected override get dueMs(): number | undefined {
+    return this.#reconciler?.nextRetryMs;
   }
 
-  async #writeRules(): Promise<SyncReport> {
-    const { portals, flows } = this.parts;
-    try {
-      await this.#settleClaims();
-      const open = this.open();
-      const wereRulesMissing = (await portals?.sync(open)) === true;
-      await flows?.follow(open, [...this.node.addresses], wereRulesMissing);
-      return emptyReport;
-    } catch (error) {
-      const subject = "rules that redirect to the listeners";
-      return {
-        ...emptyReport,
-        failures: [{ kind: "chain-write", subject, error: error as Error }],
-      };
-    }
-  }
-
-  /**
-   * From now on, every Service keeps the addresses that it owns. On the first call, the existing rules determine the
-   * owners.
-   */
-  async #settleClaims(): Promise<void> {
+  /** On the first call, the existing rules determine the owners of a family's contested addresses. */
+  async #findOwners(family: IpFamily): Promise<void> {
+    const { tables, proxier } = this.parts;
     const { claims } = this.plan;
-    const { iptables } = this.parts;
-    if (!this.#isSettled && iptables !== undefined) {
+    if (!this.#withOwners.has(family) && tables !== undefined) {
       const undecided = claims.undecided();
-      for (const family of this.families) {
-        claims.holdAll(await findHoldersInRules("userspace", undecided, iptables, family));
-      }
+      claims.holdAll(await findHoldersInRules("userspace", undecided, tables.iptables, family));
     }
-    claims.settle();
-    this.#isSettled = true;
+    this.#withOwners.add(family);
+    await proxier.look?.(family);
   }
 
-  /** Requests a sync that reads the rules again, and retries listeners whose port was in use. */
+  /** Requests a sync, which reads the rules if they may differ, and retries listeners whose port was in use. */
   async #refresh(): Promise<NextRun> {
-    this.invalidate();
     await this.parts.proxier.retryFailed();
+    if (await this.#reconciler?.mayDiffer()) this.invalidate();
     this.request();
     return "soon";
   }

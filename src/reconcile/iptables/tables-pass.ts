@@ -11,7 +11,7 @@ import { type TablesWrite, type TablesWriteContext, writeInStages } from "./writ
 
 export interface TablesPassContext
   extends ApplyContext,
-    Pick<TablesWriteContext, "clock">,
+    Pick<TablesWriteContext, "clock" | "sharedChains">,
     Pick<Observer, "observeRules"> {
   readonly family: IpFamily;
 }
@@ -66,9 +66,8 @@ export class TablesPass extends Pass {
   }
 
   #writeInStages(changes: readonly PlannedRuleChange[], wanted: RuleSet): Promise<TablesWrite> {
-    const { family, clock, kernel } = this.#context;
-    const { iptables } = kernel;
-    return writeInStages(changes, { family, clock, iptables, wanted, cached: this.#cached });
+    const { iptables } = this.#context.kernel;
+    return writeInStages(changes, { ...this.#context, iptables, wanted, cached: this.#cached });
   }
 
   get #cached(): CachedRules {

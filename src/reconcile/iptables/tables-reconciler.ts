@@ -6,7 +6,6 @@ import { inSlices } from "../../base/time-slice.ts";
 import type { Kernel } from "../../kernel/kernel.ts";
 import { noMarks } from "../../plan/dirty-keys.ts";
 import type { DesiredTables } from "../../plan/iptables/desired-tables.ts";
-import { sharedChains } from "../../plan/iptables/shared-chains.ts";
 import { type Chain, chainKey, type RuleSet, type TableName } from "../../state/rule.ts";
 import { OutcomeCollector } from "../apply/outcome.ts";
 import type { Change } from "../change.ts";
@@ -15,10 +14,13 @@ import { Reconciler } from "../reconciler.ts";
 import { emptyReport, type Failure, reportOf, type SyncReport } from "../report.ts";
 import { emptyGoal } from "../sync-goal.ts";
 import { TablesPass } from "./tables-pass.ts";
+import type { SharedChain } from "./write-in-stages.ts";
 
 export interface TablesReconcilerContext {
-  readonly kernel: Kernel;
+  readonly kernel: Pick<Kernel, "iptables" | "conntrack">;
   readonly clock: Clock;
+  /** The chains to which several Services contribute, from the first that a packet traverses to the last. */
+  readonly sharedChains: readonly SharedChain[];
   /** If true, nothing is written. Each sync compares everything and reports the changes that it would make. */
   readonly isDryRun: boolean;
   readonly families: readonly IpFamily[];
@@ -56,8 +58,6 @@ export interface TablesReport extends SyncReport {
 /** Rules are read at least this often, even if no change is detected. */
 const longestUnreadMs = 3_600_000;
 
-const sharedKeys: ReadonlySet<string> = new Set(sharedChains.map(({ key }) => key));
-
 /** One family's reconciler, and the time at which its rules were last read or written. */
 interface Family {
   readonly family: IpFamily;
@@ -72,7 +72,7 @@ interface Family {
 }
 
 /**
- * Brings iptables mode's tables to the planned state. Families are independent: if one family's rules cannot be read or
+ * Brings the tables of iptables mode or userspace mode to the planned state. Families are independent: if one family's rules cannot be read or
  * written, the other is still served.
  */
 export class TablesReconciler {
@@ -80,16 +80,20 @@ export class TablesReconciler {
   readonly #cleaner: ConntrackCleaner;
   readonly #answers = new KnownAnswers();
   readonly #families: readonly Family[];
+  readonly #sharedKeys: ReadonlySet<string>;
 
   constructor(context: TablesReconcilerContext) {
-    const { kernel, clock, families } = context;
+    const { clock, families, sharedChains } = context;
+    // A reconciler of rules uses no other part of the kernel.
+    const kernel = context.kernel as Kernel;
+    this.#sharedKeys = new Set(sharedChains.map(({ key }) => key));
     this.#context = context;
     this.#cleaner = new ConntrackCleaner(kernel.conntrack, clock);
     this.#families = families.map((family) => ({
       family,
       reconciler: new Reconciler({
-        ...{ ...context, log: silentLogger, parts: ["rules"] },
-        newPass: (pass) => new TablesPass({ ...pass, family, clock }),
+        ...{ ...context, kernel, log: silentLogger, parts: ["rules"] },
+        newPass: (pass) => new TablesPass({ ...pass, family, clock, sharedChains }),
       }),
       generation: undefined,
       readAtMs: Number.NEGATIVE_INFINITY,
@@ -172,7 +176,7 @@ export class TablesReconciler {
       touched: { ...noMarks(), rules: new Set(touched) },
       rules: new Map([[family, planned]]),
     });
-    one.pending = pendingChains(report);
+    one.pending = this.#pendingChains(report);
     const hasWorked = report.failures.length === 0;
     // If nothing was written or read, the current generation may include a third party's change.
     if (hasWorked && (isFull || report.changes.size > 0)) {
@@ -189,20 +193,20 @@ export class TablesReconciler {
       { ...report, failures: report.failures.map((failure) => ofFamily(failure, family)) },
     ];
   }
-}
 
-/** Chains that were rejected in this sync or earlier, except the chains to which several Services contribute. */
-function pendingChains({ rejected, plan }: SyncReport): Family["pending"] {
-  const changes = [...rejected, ...plan.deferred].map(({ change }) => change);
-  const keyed = changes.flatMap((change): (readonly [string, Chain | undefined])[] => {
-    if (change.kind === "chain-remove") {
-      return [[chainKey(change.table, change.chainName), undefined]];
-    }
-    return change.kind === "chain-write" && !sharedKeys.has(keyOf(change.chain))
-      ? [[keyOf(change.chain), change.chain]]
-      : [];
-  });
-  return new Map(keyed);
+  /** Chains that were rejected in this sync or earlier, except the chains to which several Services contribute. */
+  #pendingChains({ rejected, plan }: SyncReport): Family["pending"] {
+    const changes = [...rejected, ...plan.deferred].map(({ change }) => change);
+    const keyed = changes.flatMap((change): (readonly [string, Chain | undefined])[] => {
+      if (change.kind === "chain-remove") {
+        return [[chainKey(change.table, change.chainName), undefined]];
+      }
+      return change.kind === "chain-write" && !this.#sharedKeys.has(keyOf(change.chain))
+        ? [[keyOf(change.chain), change.chain]]
+        : [];
+    });
+    return new Map(keyed);
+  }
 }
 
 /** Whether planning has changed a pending chain, which the kernel may therefore accept now. */

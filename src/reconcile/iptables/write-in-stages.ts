@@ -7,7 +7,6 @@ import type { Clock } from "../../base/clock.ts";
 import type { IpFamily } from "../../base/ip.ts";
 import { TimeSlice } from "../../base/time-slice.ts";
 import type { Iptables } from "../../kernel/kernel.ts";
-import { sharedChains } from "../../plan/iptables/shared-chains.ts";
 import { type Chain, chainKey, type Rule, type RuleSet, type TableName } from "../../state/rule.ts";
 import type { RefusedChange } from "../apply/outcome.ts";
 import { changeTo, type PlannedRuleChange } from "../kinds/diff-rules.ts";
@@ -15,12 +14,19 @@ import { findRejected, sendRules } from "../kinds/restore.ts";
 import type { CachedRules } from "../observed/cached-rules.ts";
 import { ServedRules } from "./served-rules.ts";
 
+/** A chain to which several Services contribute. `key` is its {@link chainKey}. */
+export interface SharedChain extends Pick<Chain, "table" | "name"> {
+  readonly key: string;
+}
+
 export interface TablesWriteContext {
   readonly family: IpFamily;
   readonly wanted: RuleSet;
   readonly cached: CachedRules;
   readonly iptables: Pick<Iptables, "apply">;
   readonly clock: Clock;
+  /** From the first chain that a packet traverses to the last, because jump targets are written first. */
+  readonly sharedChains: readonly SharedChain[];
 }
 
 export interface TablesWrite {
@@ -30,10 +36,6 @@ export interface TablesWrite {
 
 /** After this many rejected restores, all remaining rules of a chain are treated as rejected. */
 const mostRejections = 32;
-
-/** Reversed because nat KUBE-SERVICES jumps to KUBE-NODEPORTS, so KUBE-NODEPORTS must be written first. */
-const sharedTargetsFirst = sharedChains.toReversed();
-const shared: ReadonlySet<string> = new Set(sharedChains.map(({ key }) => key));
 
 /** Rejects if the outcome of a request is unknown. The cache then includes the changes made before that request. */
 export async function writeInStages(
@@ -57,7 +59,9 @@ class StagedWrite implements TablesWrite {
   }
 
   async run(changes: readonly PlannedRuleChange[]): Promise<void> {
-    const slice = new TimeSlice(this.#context.clock, "large");
+    const { clock, sharedChains } = this.#context;
+    const slice = new TimeSlice(clock, "large");
+    const shared = new Set(sharedChains.map(({ key }) => key));
     const guarded = new Set([...this.#served.unguarded(), ...this.#context.cached.emptied]);
     const isOwn = (change: PlannedRuleChange): boolean =>
       change.kind === "chain-write" &&
@@ -68,7 +72,7 @@ class StagedWrite implements TablesWrite {
     for (const isInTable of [isNotNat, isNat]) {
       const inTable = changes.filter((change) => isInTable(tableOf(change)));
       await this.#send(inTable.filter(isOwn));
-      for (const { key, table } of sharedTargetsFirst) {
+      for (const { key, table } of sharedChains.toReversed()) {
         const chain = this.#served.planned(key);
         if (chain === undefined || !isInTable(table)) continue;
         await this.#writeShared(chain);

@@ -62,9 +62,8 @@ function goneChains(
   { planned, cached }: RulesInput,
   changes: readonly PlannedRuleChange[],
 ): readonly string[] {
-  const { ofServices } = planned;
-  if (ofServices === undefined) return [];
-  const { others, own } = ofServices;
+  const { others = [], own } = planned.ofServices ?? {};
+  if (own === undefined) return [];
   const added = changes.filter(({ reason }) => reason === "missing").length;
   if (cached.size === planned.chains.length + others.length - added) return [];
   const written = new Set(

@@ -101,12 +101,13 @@ export class Observer {
     cached.addresses = found;
   }
 
-  /** Reads our chains and jumps. In iptables mode, differences are not drift, so they are not recorded. */
+  /** Reads our chains and jumps. Only in IPVS mode are differences drift and therefore recorded. */
   async observeRules(family: IpFamily, planned: RuleSet): Promise<void> {
     const { iptables } = this.#kernel;
     const { rules } = this.#cached;
     const isOfServices = planned.ofServices !== undefined;
-    const scope = { planned, ...(isOfServices ? { hasOthers: true as const } : {}) };
+    const hasOwn = planned.ofServices?.own !== undefined;
+    const scope = { planned, ...(hasOwn ? { hasOthers: true as const } : {}) };
     const observed = await iptables.observe(family, scope);
     const reading = cachedRulesInSteps(observed, planned, (rule) => iptables.render(family, rule));
     const found = await inSlices(this.#clock, reading, "large");

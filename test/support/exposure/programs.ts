@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import type { EndpointSliceRecord, ServiceRecord } from "../../../src/api/objects.ts";
 import { familyOf } from "../../../src/base/ip.ts";
 import type { Config } from "../../../src/config/config.ts";
+import { sharedChains } from "../../../src/plan/iptables/shared-chains.ts";
 import { TablesPlan } from "../../../src/plan/iptables/tables-plan.ts";
 import { TablesReconciler } from "../../../src/reconcile/iptables/tables-reconciler.ts";
 import type { FakeClock } from "../fake-clock.ts";
@@ -75,7 +76,9 @@ class IptablesProgram implements Program {
 
   constructor(kernel: FakeKernel, clock: FakeClock) {
     const families = [...this.#options.families.keys()];
-    this.#reconciler = new TablesReconciler({ kernel, clock, families, isDryRun: false });
+    this.#reconciler = new TablesReconciler({
+      ...{ kernel, clock, families, sharedChains, isDryRun: false },
+    });
   }
 
   put(service: ServiceRecord): void {

@@ -14,7 +14,6 @@ import type { Mode } from "../../../src/daemon/leftovers/rules-of-modes.ts";
 import type { ModeRecord } from "../../../src/daemon/process/mode-record.ts";
 import { ProxyHealth } from "../../../src/daemon/report/proxy-health.ts";
 import { startDaemon } from "../../../src/daemon/start.ts";
-import { Portals } from "../../../src/daemon/userspace/portals.ts";
 import { isOfIptablesMode } from "../../../src/kernel/iptables/backend.ts";
 import { portalRules } from "../../../src/userspace/portal-rules.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
@@ -25,6 +24,7 @@ import { addressesText, ipSetText, ipvsText } from "../../support/fake-kernel/st
 import { iptablesModeRules, putRules } from "../../support/iptables-mode.ts";
 import { MemorySource, type NamedObject } from "../../support/memory-source.ts";
 import { endpoint, endpointSlice, service } from "../../support/objects.ts";
+import { Portals } from "../../support/portals.ts";
 import { groupsOf, seededRandom, seeds } from "../../support/seeds.ts";
 import { silentMetrics } from "../../support/silent-metrics.ts";
 import { load } from "../config/loading.ts";
@@ -114,7 +114,7 @@ class PairNode {
   async #runUserspace(config: Config): Promise<void> {
     const context = { clock: this.#clock, log: silentLogger, ran: new Set(this.#ran) };
     this.#ran.add("userspace");
-    await new Portals(this.#kernel.iptables, ipFamilies).sync([]);
+    await new Portals(this.#kernel, ipFamilies, { clock: this.#clock }).sync([]);
     const remove = leftoverRemoval((work) => work(this.#kernel), config, context);
     const stop = new AbortController();
     const removed = remove(stop.signal);

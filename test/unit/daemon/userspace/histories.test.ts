@@ -20,7 +20,6 @@ import {
   type RunningUserspace,
 } from "../../../../src/daemon/userspace/begin-userspace.ts";
 import { openNetworkReader } from "../../../../src/daemon/userspace/network-reader.ts";
-import { planUserspace } from "../../../../src/daemon/userspace/plan-userspace.ts";
 import { planOf } from "../../../../src/daemon/userspace/print-userspace-plan.ts";
 import { listListeningSockets } from "../../../../src/kernel/listening-sockets.ts";
 import type { OpenKernel } from "../../../../src/kernel/open-kernel.ts";
@@ -29,6 +28,7 @@ import { portalRules } from "../../../../src/userspace/portal-rules.ts";
 import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
 import { skippedWithoutIpv6 } from "../../../support/ipv6.ts";
 import { MemorySource } from "../../../support/memory-source.ts";
+import { planUserspace } from "../../../support/plan-userspace.ts";
 import {
   type ClusterChange,
   carryOut,
@@ -131,12 +131,12 @@ class Stage {
     const reader = openNetworkReader(undefined, silentLogger);
     const network = await readNodeNetwork(reader, () => ({ apiServers: [] }));
     const options = planOptionsOf({ config, families, node: undefined, network });
-    const usable = { iptables: this.kernel.iptables, families };
+    const { kernel } = this;
     const held = { held: this.#held };
-    const wanted = await wantedListeners(tracker, options, held, usable.iptables);
-    const seen = { sockets: listListeningSockets(), usable };
-    const plan = await planUserspace(wanted, seen, config);
-    return planView.blocks(planOf(plan, []), false).join("\n");
+    const wanted = await wantedListeners(tracker, options, held, kernel.iptables);
+    const node = { kernel, families, sockets: listListeningSockets() };
+    const plan = await planUserspace(wanted, node, config);
+    return planView.blocks(planOf(plan.toOpen, plan.rules, []), false).join("\n");
   }
 }
 

@@ -5,10 +5,6 @@ import { describe, it } from "node:test";
 import { type Plan, planView } from "../../../../src/answer/plan.ts";
 import type { IpAddress } from "../../../../src/base/ip.ts";
 import {
-  planUserspace,
-  type UserspacePlan,
-} from "../../../../src/daemon/userspace/plan-userspace.ts";
-import {
   planOf as answerOf,
   sctpPortsOf,
 } from "../../../../src/daemon/userspace/print-userspace-plan.ts";
@@ -23,6 +19,7 @@ import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
 import { MemorySource, type NamedObject } from "../../../support/memory-source.ts";
 import { type ApiObject, endpointSlice, service, servicePort } from "../../../support/objects.ts";
 import { serviceListeners } from "../../../support/plan-at-once.ts";
+import { planUserspace, type UserspacePlan } from "../../../support/plan-userspace.ts";
 import { familyOptions, ip, planOptions } from "../../../support/records.ts";
 import { wantedListeners } from "../../../support/wanted-listeners.ts";
 
@@ -69,14 +66,12 @@ async function planOf({
   held = new Map(),
   claimMemory = noClaimMemory(),
 }: Stage): Promise<UserspacePlan & { readonly answer: Plan }> {
-  const usable =
-    kernel === undefined ? undefined : { iptables: kernel.iptables, families: ["IPv4"] as const };
   const tracker = await trackerOf(given);
   const record = { held, claims: claimMemory };
   const wanted = await wantedListeners(tracker, options, record, kernel?.iptables);
   const config = { bindAddress: ip(bindAddress) };
-  const plan = await planUserspace(wanted, { usable, sockets }, config);
-  return { ...plan, answer: answerOf(plan, sctpPortsOf(tracker)) };
+  const plan = await planUserspace(wanted, { kernel, sockets, families: ["IPv4"] }, config);
+  return { ...plan, answer: answerOf(plan.toOpen, plan.rules, sctpPortsOf(tracker)) };
 }
 
 function textOf({ answer }: { readonly answer: Plan }): string {
@@ -117,7 +112,9 @@ describe("the plan of a start in userspace mode", () => {
       "iptables chains and jumps: 10",
     ]);
     assert.ok(
-      lines.includes("  ~ IPv4 nat KUBE-PORTALS-CONTAINER (0 -> 1 rules)  # missing"),
+      lines.includes(
+        "  ~ IPv4 nat KUBE-PORTALS-CONTAINER (0 -> 1 rules)  # missing, service default/web",
+      ),
       lines.join("\n"),
     );
     const { changes, listeners } = plan.answer;
@@ -174,7 +171,7 @@ describe("the plan of a start in userspace mode", () => {
   it("is empty if a daemon already has all listeners and rules", async () => {
     const plan = await planOf({ kernel: await served(), sockets: [listening(40_000)] });
     assert.equal(textOf(plan), "No changes.");
-    assert.deepEqual([plan.listeners, plan.rules.changes], [[], []]);
+    assert.deepEqual([plan.toOpen, plan.rules.changes], [[], []]);
   });
 
   it("contains a listener with its node port, and none if another Service owns all its addresses", async () => {
@@ -185,7 +182,7 @@ describe("the plan of a start in userspace mode", () => {
       const kernel = await served([]);
       const sockets = [listening(40_000)];
       const plan = await planOf({ given: [web, endpointSlice(), other], kernel, sockets, held });
-      return plan.listeners.map(({ wanted }) => wanted.portName);
+      return plan.toOpen.map(({ wanted }) => wanted.portName);
     };
     const [atNodePort = assert.fail()] = objects;
     assert.deepEqual(await missing(atNodePort), ["default/other:http"]);
@@ -194,7 +191,7 @@ describe("the plan of a start in userspace mode", () => {
 
   it("contains listeners and rules if the existing rules lead to no socket", async () => {
     const plan = await planOf({ kernel: await served() });
-    assert.equal(plan.listeners.length, 1);
+    assert.equal(plan.toOpen.length, 1);
     assert.deepEqual(
       plan.rules.changes.map((change) => change.kind === "chain-write" && change.chain.name),
       [

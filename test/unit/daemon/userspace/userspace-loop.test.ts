@@ -17,6 +17,7 @@ import { FakeClock } from "../../../support/fake-clock.ts";
 import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
 import { RecordingLogger } from "../../../support/recording-logger.ts";
 import { ip, serviceRecord } from "../../../support/records.ts";
+import { listenerFor } from "../../userspace/backends.ts";
 
 const flags = new Map([
   ["proxy-mode", ["userspace"]],
@@ -48,7 +49,6 @@ function loopOn(
         retryFailed: async () => {},
         stop: async () => {},
       },
-      portals: undefined,
       families: ["IPv4"],
       kernel: openNetworkReader(undefined, silentLogger),
       ...parts,
@@ -85,7 +85,8 @@ describe("the loop of userspace mode", () => {
 
   it("serves no new external IP while Nodes cannot be listed, and keeps one that rules lead to", async () => {
     const clock = new FakeClock();
-    const { iptables } = new FakeKernel();
+    const kernel = new FakeKernel();
+    const { iptables } = kernel;
     const rule = `-d 203.0.113.5/32 -p tcp -m tcp --dport 80 -j REDIRECT --to-ports 40000`;
     const { chains } = portalRules("IPv4", []);
     await iptables.apply(
@@ -103,7 +104,7 @@ describe("the loop of userspace mode", () => {
       },
     };
     const listNodes = () => Promise.reject(new Error("nodes is forbidden"));
-    const loop = loopOn(clock, { proxier, iptables, source: { listNodes } });
+    const loop = loopOn(clock, { proxier, tables: kernel, source: { listNodes } });
     loop.start();
     const externalIps = [ip("203.0.113.5"), ip("203.0.113.6")];
     loop.input.noteService(undefined, serviceRecord({ externalIps }));
@@ -115,33 +116,54 @@ describe("the loop of userspace mode", () => {
     await loop.stop();
   });
 
-  it("retries rejected rules less and less often, at least once per sync period", async () => {
+  it("retries a family's rejected rule less and less often, and writes all others", async () => {
     const clock = new FakeClock();
+    const kernel = new FakeKernel();
     const log = new RecordingLogger();
-    let isRefused = true;
-    const triedAtMs: number[] = [];
-    const loop = loopOn(clock, {
-      log,
-      portals: {
-        forget() {},
-        async sync() {
-          triedAtMs.push(clock.monotonicMs());
-          if (isRefused) throw new Error("refused");
-          return false;
-        },
-      },
+    const wanted = [listenerFor([], { nodePort: 30_080 }), listenerFor([], { port: 81 })];
+    const open = wanted.map((one, index) => {
+      const port = 40_000 + index;
+      return { wanted: one, localPorts: { port, portOnLoopback: port } };
     });
-    loop.start();
+    const proxier: UserspaceLoopContext["proxier"] = {
+      ...{ openCount: 0, open: () => open, isOpen: () => true },
+      ...{ retryFailed: async () => {}, replaceServices: async () => {}, stop: async () => {} },
+    };
+    const triedAtMs: number[] = [];
     const beganMs = clock.monotonicMs();
+    const restore = kernel.iptables.apply.bind(kernel.iptables);
+    let isRefused = true;
+    kernel.iptables.apply = async (family, changes) => {
+      const isFaulty = changes.some(
+        (change) =>
+          change.kind === "chain-write" &&
+          change.chain.rules.some(
+            ({ target }) => target.kind === "redirect" && target.port === 40_001,
+          ),
+      );
+      if (isRefused && isFaulty) {
+        triedAtMs.push(clock.monotonicMs());
+        throw Object.assign(new Error("rejected"), { exitCode: 2 });
+      }
+      return restore(family, changes);
+    };
+    const loop = loopOn(clock, { log, proxier, tables: kernel });
+    loop.start();
     for (const kind of ["nodes", "services", "endpointslices"] as const)
       loop.input.noteSynced(kind);
     await clock.advance(300_000);
-    const seconds = triedAtMs.map((atMs) => Math.round((atMs - beganMs) / 1_000));
-    assert.deepEqual(seconds.slice(0, 5), [0, 1, 3, 7, 15]);
-    assert.ok(triedAtMs.length >= 10 && triedAtMs.length <= 25, seconds.join());
+    const rulesIn = (name: string): number =>
+      kernel.iptables
+        .table("IPv4", "nat")
+        .observe()
+        .find((chain) => chain.name === name)?.rules.length ?? 0;
+    assert.deepEqual(["KUBE-PORTALS-HOST", "KUBE-NODEPORT-HOST"].map(rulesIn), [1, 1]);
+    const seconds = [...new Set(triedAtMs.map((atMs) => Math.round((atMs - beganMs) / 1_000)))];
+    assert.deepEqual(seconds, [0, 2, 6, 14, 30, 62, 126, 254]);
+    assert.ok(log.lines.some(({ event }) => event === "First sync completed"));
     isRefused = false;
-    await clock.advance(31_000);
-    assert.equal(log.lines.at(-1)?.event, "First sync completed");
+    await clock.advance(300_000);
+    assert.equal(rulesIn("KUBE-PORTALS-HOST"), 2);
     await loop.stop();
   });
 });

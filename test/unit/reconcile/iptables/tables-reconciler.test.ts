@@ -7,7 +7,7 @@ import { errno } from "../../../../src/base/errno.ts";
 import type { IpFamily } from "../../../../src/base/ip.ts";
 import { ofServices } from "../../../../src/plan/iptables/fixed-chains.ts";
 import type { ServiceRules } from "../../../../src/plan/iptables/planner.ts";
-import type { SharedRule } from "../../../../src/plan/iptables/shared-chains.ts";
+import { type SharedRule, sharedChains } from "../../../../src/plan/iptables/shared-chains.ts";
 import { TablesPlan } from "../../../../src/plan/iptables/tables-plan.ts";
 import type { UdpDestination } from "../../../../src/plan/iptables/udp-destinations.ts";
 import {
@@ -50,7 +50,7 @@ beforeEach(() => {
 });
 
 function start({ isDryRun = false, families = ["IPv4"] as readonly IpFamily[] } = {}): void {
-  reconciler = new TablesReconciler({ kernel, clock, isDryRun, families });
+  reconciler = new TablesReconciler({ kernel, clock, isDryRun, families, sharedChains });
 }
 
 interface SyncInput {
