@@ -91,12 +91,14 @@ export function servicesOfChange(
   };
 }
 
-/** The Service named in the comments of an iptables mode chain. */
+/** The Service that the comments of a chain name, unless they name several. */
 function serviceOfRules({ rules }: Chain): readonly ServiceName[] {
+  const names = new Set<string>();
   for (const match of rules.flatMap(({ matches }) => matches)) {
     const name =
       match.kind === "comment" ? /(?:^| )([^ /:]+\/[^ /:]+)/.exec(match.text)?.[1] : undefined;
-    if (name !== undefined) return [name as ServiceName];
+    if (name !== undefined) names.add(name);
+    if (names.size > 1) return [];
   }
-  return [];
+  return [...names] as ServiceName[];
 }

@@ -133,6 +133,18 @@ describe("the plan of a start in userspace mode", () => {
     ]);
   });
 
+  it("names no Service for a chain with rules of several", async () => {
+    const given = [...objects, service({ name: "other", clusterIps: ["10.96.0.11"] })];
+    const lines = textOf(await planOf({ given, kernel: new FakeKernel() })).split("\n");
+    for (const [chain, end] of [
+      ["KUBE-PORTALS-HOST (0 -> 2", "# missing"],
+      ["KUBE-NODEPORT-HOST (0 -> 1", "# missing, service default/web"],
+    ] as const) {
+      const line = lines.find((one) => one.includes(chain)) ?? assert.fail(lines.join("\n"));
+      assert.ok(line.endsWith(end), line);
+    }
+  });
+
   it("leads an address to the first claim in the record", async () => {
     const spec = { externalIPs: ["203.0.113.7"] };
     const metadata = { creationTimestamp: "2026-02-02T00:00:00Z" };
