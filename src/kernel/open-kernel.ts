@@ -43,6 +43,7 @@ export async function openKernel(options: KernelOptions): Promise<OpenKernel> {
   const { clock = systemClock, virtualAddresses = "addresses" } = options;
   const parts: TransportDependencies = { shim: nativeSocket, clock };
   const modules = new ModulesClient({ runProgram });
+  const { close: closeRules, ...rules } = await openRules({ ...parts, ...options });
   const sockets = {
     ipvs: new IpvsClient(parts, options.portRangeMarks),
     link: new DummyLinkClient({ ...parts, modules, virtualAddresses }),
@@ -51,7 +52,6 @@ export async function openKernel(options: KernelOptions): Promise<OpenKernel> {
   };
   const nftTables =
     modules.isAvailable("nf_tables") === false ? undefined : new NftTablesClient(parts);
-  const { close: closeRules, ...rules } = await openRules({ ...parts, ...options });
   return {
     ...sockets,
     ...rules,

@@ -15,7 +15,6 @@ import { ProxyHealth } from "../../src/daemon/report/proxy-health.ts";
 import { startDaemon } from "../../src/daemon/start.ts";
 import { beginUserspace } from "../../src/daemon/userspace/begin-userspace.ts";
 import type { Kernel } from "../../src/kernel/kernel.ts";
-import type { OpenKernel } from "../../src/kernel/open-kernel.ts";
 import { prometheusMetrics } from "../../src/metrics/prometheus-metrics.ts";
 import { ClaimAges } from "../../src/plan/claims/claim-ages.ts";
 import type { ClaimMemory } from "../../src/plan/claims/claim-memory.ts";
@@ -243,15 +242,9 @@ export class TenantNode {
       const makeListener = () => ({ start: async () => {}, stop: async () => {} });
       return startDaemon({ ...parts, config, kernel, makeListener });
     }
-    const closable = { close() {} };
     return beginUserspace(config, {
       ...parts,
-      openIptables: async () => ({
-        ...{ iptables: kernel.iptables, families: ipFamilies },
-        openKernel: async () => Object.assign(kernel, closable) as unknown as OpenKernel,
-        openConntrack: () => Object.assign(kernel.conntrack, closable),
-        openNetwork: () => ({ link: kernel.link, sysctl: kernel.sysctl, ...closable }),
-      }),
+      openKernel: async () => ({ ...kernel, families: ipFamilies, whole: kernel, close() {} }),
     });
   }
 }

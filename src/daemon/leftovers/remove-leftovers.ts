@@ -107,25 +107,23 @@ export interface LeftoverContext extends LeftoverLog {
   readonly ran: ReadonlySet<Mode>;
 }
 
-/** Runs `work` with a kernel. Userspace mode opens a kernel only for this. */
-export type WithKernel = (work: (kernel: Kernel) => Promise<boolean>) => Promise<boolean>;
-
 /**
  * Returns a function that removes leftovers. Call that function when the current mode's rules exist; until then, the
  * old mode's rules serve traffic. Removes iptables mode chains if the configuration enables this or an earlier
  * kube-ipvs run wrote them. Never rejects; returns false if something that should be removed remains.
  */
 export function leftoverRemoval(
-  withKernel: WithKernel,
+  kernel: Kernel,
   config: Config,
   { clock, log, ran }: LeftoverContext,
 ): (stop: AbortSignal) => Promise<boolean> {
   const { mode } = config;
+  const { iptables } = kernel;
   const isIptablesLeft = mode === "userspace" || config.removeLeftovers || ran.has("iptables");
   const ofIptables: readonly Mode[] = isIptablesLeft ? ["iptables"] : [];
   let ranIpvs = ran.has("ipvs");
-  const removeIn = async (kernel: Kernel, stop: AbortSignal): Promise<boolean> => {
-    const { iptables } = kernel;
+  return async (stop) => {
+    if (config.observeOnly || mayBeInUse(config)) return true;
     const { leftovers, hasPortals } = iptables.choice;
     const inUse: Mode[] = mode === "iptables" || leftovers === undefined ? [] : [...ofIptables];
     if (hasPortals === true && mode !== "userspace") inUse.push("userspace");
@@ -152,10 +150,6 @@ export function leftoverRemoval(
     // After a failure, any leftover of IPVS mode may still exist.
     ranIpvs ||= !isGone;
     return isGone && results.every(Boolean);
-  };
-  return async (stop) => {
-    if (config.observeOnly || mayBeInUse(config)) return true;
-    return withKernel((kernel) => removeIn(kernel, stop));
   };
 }
 

@@ -47,7 +47,7 @@ export async function beginIptables(parts: ModeContext): Promise<RunningMode> {
       },
     },
     configure: async () => {},
-    removeLeftovers: leftoverRemoval((work) => work(kernel), config, { clock, log, ran }),
+    removeLeftovers: leftoverRemoval(kernel, config, { clock, log, ran }),
   };
 }
 

@@ -38,7 +38,7 @@ export async function beginIpvs(parts: ModeContext): Promise<RunningMode> {
   );
   const leftovers = { clock: parts.clock, log, ran: parts.modeRecord?.earlier ?? new Set<Mode>() };
   reportLeftoverChains(backends, config, leftovers);
-  const removeOthers = leftoverRemoval((work) => work(kernel), config, leftovers);
+  const removeOthers = leftoverRemoval(kernel, config, leftovers);
   return {
     families,
     loop,

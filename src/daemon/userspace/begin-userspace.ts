@@ -9,11 +9,6 @@ import { type IpFamily, ipFamilies, isWildcard } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import { none } from "../../base/none.ts";
 import type { Config } from "../../config/config.ts";
-import {
-  type ClosableConntrack,
-  openIptables,
-  type UsableIptables,
-} from "../../kernel/open-iptables.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import type { SyncReport } from "../../reconcile/report.ts";
 import type { SoughtListener } from "../../userspace/find-listeners.ts";
@@ -22,20 +17,23 @@ import { UserspaceProxier } from "../../userspace/proxier.ts";
 import { listenerKey } from "../../userspace/service-listeners.ts";
 import { socketQuotas } from "../../userspace/service-quota.ts";
 import { onceSynced } from "../leftovers/once-synced.ts";
-import { leftoverRemoval, type WithKernel } from "../leftovers/remove-leftovers.ts";
+import { leftoverRemoval } from "../leftovers/remove-leftovers.ts";
 import { BackendWatch } from "../node/backend-watch.ts";
 import { rememberServers } from "../node/node-network.ts";
-import { ownMarks } from "../node/open-node-kernel.ts";
 import type { ListenersView, ServedAddress } from "../operator/daemon-view.ts";
 import { connectionLimitEvent, startingEvent } from "../report/events.ts";
 import { ListenerReporter } from "../report/listener-reporter.ts";
 import type { SyncHistory } from "../report/sync-history.ts";
 import type { DaemonParts } from "../start.ts";
 import { sourceListener } from "../sync/source-listener.ts";
-import { openNetworkReader } from "./network-reader.ts";
 import { readNodeAddresses } from "./node-addresses.ts";
 import { ObservedListeners } from "./observed-listeners.ts";
 import { openFileLimit } from "./open-file-limit.ts";
+import {
+  openUserspaceKernel,
+  socketlessNetwork,
+  type UserspaceKernel,
+} from "./open-userspace-kernel.ts";
 import { type Listeners, UserspaceLoop } from "./userspace-loop.ts";
 
 export interface UserspaceParts
@@ -53,8 +51,8 @@ export interface UserspaceParts
     | "fail"
   > {
   readonly events: EventRecorder;
-  /** Defaults to this machine's iptables programs. */
-  readonly openIptables?: (log: Logger) => Promise<UsableIptables>;
+  /** Defaults to this machine's kernel. */
+  readonly openKernel?: typeof openUserspaceKernel;
 }
 
 /** The running userspace mode. */
@@ -74,19 +72,16 @@ export async function beginUserspace(
 ): Promise<RunningUserspace> {
   const { clock, log, source, events } = parts;
   const { observeOnly } = config;
-  const usable = await findIptables(config, log, parts.openIptables);
-  const network = openNetworkReader(usable, log);
-  const families = usable?.families ?? ipFamilies;
-  const iptables = usable?.iptables;
+  const usable = await findKernel(config, log, parts.openKernel);
+  const { families = ipFamilies, iptables, whole } = usable ?? {};
   const observed = observeOnly
     ? new ObservedListeners({ config, iptables, won: (wanted) => loop.won(wanted) })
     : undefined;
   const proxier = observed ?? openProxier(config, parts, usable);
   const reporter = new ListenerReporter({ ...parts, nodeName: config.nodeName });
-  const conntrack = observeOnly ? noConntrack : openConntrack(usable, log);
   const own = {
-    ...{ proxier, families, reporter, tables: iptables && { iptables, conntrack } },
-    kernel: network,
+    ...{ proxier, families, reporter, tables: usable },
+    kernel: usable ?? socketlessNetwork,
     apiServers: rememberServers(() => source.servers?.() ?? []),
     onReport: (report: SyncReport): void => {
       parts.onReport?.(report);
@@ -96,19 +91,16 @@ export async function beginUserspace(
   const loop = new UserspaceLoop({ ...parts, ...own }, { current: config });
   const stopped = new AbortController();
   if (usable !== undefined && !observeOnly) await parts.modeRecord?.begin("userspace");
-  const removal = leftoverRemoval(withKernelOf(usable, config, log), config, {
-    ...{ clock, log },
-    ran: parts.modeRecord?.earlier ?? new Set(),
-  });
+  const ran = parts.modeRecord?.earlier ?? new Set();
+  const removal = whole && leftoverRemoval(whole, config, { clock, log, ran });
   const removeLeftovers = onceSynced({ clock, log, stop: stopped.signal }, async () => {
-    if (usable === undefined || observeOnly) return true;
+    if (removal === undefined || observeOnly) return true;
     await loop.settled();
     const isGone = await removal(stopped.signal);
     if (isGone && !stopped.signal.aborted) parts.modeRecord?.tidied("userspace");
     return isGone;
   });
-  const backendWatch =
-    usable && new BackendWatch(usable.iptables, parts, config.verificationPeriodMs);
+  const backendWatch = iptables && new BackendWatch(iptables, parts, config.verificationPeriodMs);
   loop.start();
   backendWatch?.start();
   await source.start({
@@ -125,27 +117,8 @@ export async function beginUserspace(
       backendWatch?.stop();
       await source.stop();
       await loop.stop();
-      network.close();
-      conntrack.close();
+      usable?.close();
     },
-  };
-}
-
-/** If the process lacks the privileges to open the kernel, it removes nothing and does not retry. */
-function withKernelOf(usable: UsableIptables | undefined, config: Config, log: Logger): WithKernel {
-  return async (work) => {
-    try {
-      const kernel = await usable?.openKernel({ portRangeMarks: ownMarks(config) });
-      if (kernel === undefined) return true;
-      try {
-        return await work(kernel);
-      } finally {
-        kernel.close();
-      }
-    } catch (error) {
-      log.warn("Cannot remove leftovers of other modes", { err: errorText(error) });
-      return true;
-    }
   };
 }
 
@@ -153,15 +126,14 @@ function withKernelOf(usable: UsableIptables | undefined, config: Config, log: L
  * Opens iptables. If it cannot be used, logs the reason and resolves to undefined; there are then only listeners and no
  * rules.
  */
-async function findIptables(
-  { bindAddress, observeOnly }: Pick<Config, "bindAddress" | "observeOnly">,
+async function findKernel(
+  config: Config,
   log: Logger,
-  open: (log: Logger) => Promise<UsableIptables> = openIptables,
-): Promise<UsableIptables | undefined> {
+  open: typeof openUserspaceKernel = openUserspaceKernel,
+): Promise<UserspaceKernel | undefined> {
+  const { bindAddress, observeOnly } = config;
   try {
-    const usable = await open(log);
-    log.info("Using iptables", { backend: usable.iptables.backend, ipFamilies: usable.families });
-    return usable;
+    return await open(config, log);
   } catch (error) {
     const doing = observeOnly ? "planning listeners" : "listening";
     const event = `Cannot use iptables; ${doing} only at node ports and service ports`;
@@ -173,7 +145,7 @@ async function findIptables(
 function openProxier(
   config: Config,
   { clock, log, metrics, events }: Pick<UserspaceParts, "clock" | "log" | "metrics" | "events">,
-  usable: UsableIptables | undefined,
+  usable: UserspaceKernel | undefined,
 ): UserspaceProxier {
   const { bindAddress, udpTimeoutMs, drain, nodeName } = config;
   const rule = { bindAddress, isRedirected: usable !== undefined };
@@ -195,7 +167,7 @@ function openProxier(
 interface Viewed {
   readonly loop: UserspaceLoop;
   readonly proxier: Listeners;
-  readonly usable: UsableIptables | undefined;
+  readonly usable: UserspaceKernel | undefined;
   readonly history: SyncHistory;
 }
 
@@ -229,25 +201,6 @@ function viewOf(
     },
   };
 }
-
-/**
- * Opens conntrack, which is needed to delete stale entries. Without it, a UDP client that keeps its source port may
- * have to wait until its conntrack entry expires.
- */
-function openConntrack(usable: UsableIptables | undefined, log: Logger): ClosableConntrack {
-  try {
-    return usable?.openConntrack() ?? noConntrack;
-  } catch (error) {
-    log.warn("Cannot delete stale conntrack entries", { err: errorText(error) });
-    return noConntrack;
-  }
-}
-
-const noConntrack: ClosableConntrack = {
-  listUdpFlows: async () => none,
-  remove: async () => 0,
-  close() {},
-};
 
 /**
  * The address and port of a service port's listener, to which clients connect directly if there are no rules. Pure.

@@ -115,7 +115,7 @@ class PairNode {
     const context = { clock: this.#clock, log: silentLogger, ran: new Set(this.#ran) };
     this.#ran.add("userspace");
     await new Portals(this.#kernel, ipFamilies, { clock: this.#clock }).sync([]);
-    const remove = leftoverRemoval((work) => work(this.#kernel), config, context);
+    const remove = leftoverRemoval(this.#kernel, config, context);
     const stop = new AbortController();
     const removed = remove(stop.signal);
     await this.#clock.advance(restMs);

@@ -64,7 +64,7 @@ function removal(
   node: Kernel = Object.assign(kernel, { unusedBackends }),
 ): () => Promise<boolean> {
   const context = { clock: new FakeClock(), log, ran: new Set(ran) };
-  const remove = leftoverRemoval((work) => work(node), config, context);
+  const remove = leftoverRemoval(node, config, context);
   return () => remove(new AbortController().signal);
 }
 

@@ -9,7 +9,6 @@ import type { ServiceRow } from "../../../../src/answer/rows.ts";
 import { silentEvents } from "../../../../src/api/event.ts";
 import { systemClock } from "../../../../src/base/clock.ts";
 import { type IpAddress, parseIpAddress } from "../../../../src/base/ip.ts";
-import { silentLogger } from "../../../../src/base/log.ts";
 import { loadConfig } from "../../../../src/config/load-config.ts";
 import type { ListenersView } from "../../../../src/daemon/operator/daemon-view.ts";
 import { planFacts } from "../../../../src/daemon/operator/plan-facts.ts";
@@ -19,10 +18,12 @@ import {
   beginUserspace,
   type UserspaceParts,
 } from "../../../../src/daemon/userspace/begin-userspace.ts";
-import { openNetworkReader } from "../../../../src/daemon/userspace/network-reader.ts";
 import { readNodeAddresses } from "../../../../src/daemon/userspace/node-addresses.ts";
+import {
+  socketlessNetwork,
+  type UserspaceKernel,
+} from "../../../../src/daemon/userspace/open-userspace-kernel.ts";
 import { explainWith } from "../../../../src/explain/explain.ts";
-import type { OpenKernel } from "../../../../src/kernel/open-kernel.ts";
 import {
   type PrometheusMetrics,
   prometheusMetrics,
@@ -47,7 +48,7 @@ const flags = new Map([
   ["ipvs-min-sync-period", ["0s"]],
 ]);
 
-type OpenIptables = UserspaceParts["openIptables"];
+type OpenUserspaceKernel = NonNullable<UserspaceParts["openKernel"]>;
 
 /** All objects from the builders have names. */
 const web = (options: Parameters<typeof service>[0] = {}): NamedObject =>
@@ -67,7 +68,7 @@ class Stage {
 
   async start(
     test: TestContext,
-    openIptables: UserspaceParts["openIptables"],
+    openKernel: OpenUserspaceKernel,
     holderRecord: HolderRecord = noHolderRecord,
     more: readonly (readonly [string, string[]])[] = [],
   ): Promise<this> {
@@ -80,7 +81,7 @@ class Stage {
     const { stop, view } = await beginUserspace(config, {
       ...parts,
       holderRecord,
-      ...(openIptables === undefined ? {} : { openIptables }),
+      openKernel,
     });
     test.after(stop);
     this.view = view;
@@ -110,13 +111,10 @@ class Stage {
   }
 }
 
-function usable(kernel: FakeKernel): Awaited<ReturnType<NonNullable<OpenIptables>>> {
-  return {
-    ...{ iptables: kernel.iptables, families: ["IPv4"] },
-    openKernel: async () => Object.assign(kernel, { close() {} }) as unknown as OpenKernel,
-    openConntrack: () => Object.assign(kernel.conntrack, { close() {} }),
-    openNetwork: () => openNetworkReader(undefined, silentLogger),
-  };
+function usable(kernel: FakeKernel): UserspaceKernel {
+  const { iptables, conntrack } = kernel;
+  const families = ["IPv4"] as const;
+  return { ...socketlessNetwork, iptables, conntrack, families, whole: kernel, close() {} };
 }
 
 const withoutIptables = async (): Promise<never> => {
@@ -243,7 +241,7 @@ describe("userspace mode", () => {
     const kept: Holders[] = [];
     const record = { held: new Map(), keepHolders: (held: Holders) => void kept.push(held) };
     const observing = [["kube-ipvs-observe-only", ["true"]]] as const;
-    const would = async (open: OpenIptables): Promise<readonly unknown[]> => {
+    const would = async (open: OpenUserspaceKernel): Promise<readonly unknown[]> => {
       const stage = new Stage();
       stage.source.apply(web({ type: "NodePort", ports }), slice);
       await stage.start(test, open, record, observing as never);
@@ -260,11 +258,7 @@ describe("userspace mode", () => {
         .map(({ keys }) => keys?.["change"]);
     };
     assert.deepEqual(await would(withoutIptables), [`+ TCP 127.0.0.1:${nodePort}`]);
-    const [listener, ...rules] = await would(async () => ({
-      ...usable(kernel),
-      openKernel: () => assert.fail("nothing is removed"),
-      openConntrack: () => assert.fail("nothing is removed"),
-    }));
+    const [listener, ...rules] = await would(async () => usable(kernel));
     assert.equal(listener, `+ TCP 0.0.0.0 at a free port for 10.96.0.10:80, node port ${nodePort}`);
     assert.equal(rules.length, 10);
     assert.deepEqual(kernel.operations.texts(), []);

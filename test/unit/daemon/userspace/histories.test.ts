@@ -19,10 +19,9 @@ import {
   beginUserspace,
   type RunningUserspace,
 } from "../../../../src/daemon/userspace/begin-userspace.ts";
-import { openNetworkReader } from "../../../../src/daemon/userspace/network-reader.ts";
+import { socketlessNetwork } from "../../../../src/daemon/userspace/open-userspace-kernel.ts";
 import { planOf } from "../../../../src/daemon/userspace/print-userspace-plan.ts";
 import { listListeningSockets } from "../../../../src/kernel/listening-sockets.ts";
-import type { OpenKernel } from "../../../../src/kernel/open-kernel.ts";
 import type { Holders } from "../../../../src/plan/claims/claim.ts";
 import { portalRules } from "../../../../src/userspace/portal-rules.ts";
 import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
@@ -72,17 +71,14 @@ class Stage {
 
   async start(): Promise<void> {
     const { source, kernel } = this;
-    const closable = { close() {} };
     this.#health = new ProxyHealth(systemClock, 60_000);
     this.#running = await beginUserspace(config, {
       ...{ clock: systemClock, log: silentLogger, health: this.#health, metrics: silentMetrics },
       ...{ source, events: silentEvents },
       holderRecord: { held: this.#held, keepHolders: (held) => this.#keep(held) },
-      openIptables: async () => ({
-        ...{ iptables: kernel.iptables, families: ipFamilies },
-        openKernel: async () => Object.assign(kernel, closable) as unknown as OpenKernel,
-        openConntrack: () => Object.assign(kernel.conntrack, closable),
-        openNetwork: () => openNetworkReader(undefined, silentLogger),
+      openKernel: async () => ({
+        ...{ iptables: kernel.iptables, conntrack: kernel.conntrack, whole: kernel },
+        ...{ ...socketlessNetwork, families: ipFamilies, close() {} },
       }),
     });
   }
@@ -128,8 +124,7 @@ class Stage {
   async plan(): Promise<string> {
     const { objects: tracker } = this.#running?.view ?? assert.fail();
     const families = ipFamilies;
-    const reader = openNetworkReader(undefined, silentLogger);
-    const network = await readNodeNetwork(reader, () => ({ apiServers: [] }));
+    const network = await readNodeNetwork(socketlessNetwork, () => ({ apiServers: [] }));
     const options = planOptionsOf({ config, families, node: undefined, network });
     const { kernel } = this;
     const held = { held: this.#held };

@@ -6,7 +6,7 @@ import { silentLogger } from "../../../../src/base/log.ts";
 import { loadConfig } from "../../../../src/config/load-config.ts";
 import { ListenerReporter } from "../../../../src/daemon/report/listener-reporter.ts";
 import { ProxyHealth } from "../../../../src/daemon/report/proxy-health.ts";
-import { openNetworkReader } from "../../../../src/daemon/userspace/network-reader.ts";
+import { socketlessNetwork } from "../../../../src/daemon/userspace/open-userspace-kernel.ts";
 import {
   UserspaceLoop,
   type UserspaceLoopContext,
@@ -50,7 +50,7 @@ function loopOn(
         stop: async () => {},
       },
       families: ["IPv4"],
-      kernel: openNetworkReader(undefined, silentLogger),
+      kernel: socketlessNetwork,
       ...parts,
     },
     { current: config },

@@ -1,0 +1,79 @@
+/** Opens the kernel for userspace mode, in which the process may not be allowed to open netlink sockets. */
+import { networkInterfaces } from "node:os";
+import { errorText } from "../../base/error-text.ts";
+import { type IpFamily, ipFamilies, parseCidr, parseIpAddress } from "../../base/ip.ts";
+import type { Logger } from "../../base/log.ts";
+import { none } from "../../base/none.ts";
+import type { Config } from "../../config/config.ts";
+import { chooseBackend } from "../../kernel/iptables/backend.ts";
+import { IptablesClient } from "../../kernel/iptables/client.ts";
+import type { Conntrack, Iptables, Kernel, NodeAddress } from "../../kernel/kernel.ts";
+import { type OpenKernel, openKernel } from "../../kernel/open-kernel.ts";
+import { runProgram } from "../../kernel/run-program.ts";
+import { NetlinkError } from "../../netlink/errors.ts";
+import type { NetworkReader } from "../node/node-network.ts";
+import { ownMarks } from "../node/open-node-kernel.ts";
+
+export interface UserspaceKernel extends NetworkReader {
+  readonly iptables: Iptables;
+  readonly conntrack: Conntrack;
+  /** The families whose iptables programs work. Never empty. */
+  readonly families: readonly IpFamily[];
+  /** The whole kernel, from which leftovers are removed. Undefined if netlink sockets are not permitted. */
+  readonly whole: Kernel | undefined;
+  close(): void;
+}
+
+/** Rejects with the reason if no family has installed, permitted iptables programs. */
+export async function openUserspaceKernel(config: Config, log: Logger): Promise<UserspaceKernel> {
+  const whole = await openWhole(config, log);
+  const iptables =
+    whole?.iptables ?? new IptablesClient({ runProgram, log }, await chooseBackend(runProgram));
+  const probes = await Promise.all(ipFamilies.map((family) => iptables.probe(family)));
+  const families = ipFamilies.filter((_, index) => probes[index]?.isSupported);
+  const close = (): void => whole?.close();
+  if (families.length === 0) {
+    close();
+    throw new Error(`Cannot use iptables: ${probes.map(({ reason }) => reason).join("; ")}`);
+  }
+  const { link, sysctl } = whole ?? socketlessNetwork;
+  const { conntrack } = whole ?? { conntrack: noConntrack };
+  return { iptables, families, link, sysctl, conntrack, whole, close };
+}
+
+async function openWhole(config: Config, log: Logger): Promise<OpenKernel | undefined> {
+  try {
+    return await openKernel({ log, portRangeMarks: ownMarks(config) });
+  } catch (error) {
+    if (!(error instanceof NetlinkError)) throw error;
+    const effect =
+      "Gateway addresses are not reserved, and stale conntrack entries and leftovers of other modes remain";
+    log.warn("Cannot open netlink sockets", { effect, err: errorText(error) });
+    return undefined;
+  }
+}
+
+/**
+ * Reads addresses with unprivileged system calls. Gateways are unknown, which does not matter without rules.
+ */
+export const socketlessNetwork: NetworkReader = {
+  link: {
+    name: "kube-ipvs0",
+    find: async () => undefined,
+    listAddresses: async () => listAddresses(),
+    listGateways: async () => none,
+  },
+  sysctl: { read: () => undefined },
+};
+
+const noConntrack: Conntrack = { listUdpFlows: async () => none, remove: async () => 0 };
+
+function listAddresses(): readonly NodeAddress[] {
+  const all = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
+  return all.flatMap(({ address: text, cidr }): readonly NodeAddress[] => {
+    const address = parseIpAddress(text);
+    const prefixLength = parseCidr(cidr ?? "")?.prefixLength;
+    if (address === undefined || prefixLength === undefined) return [];
+    return [{ address, prefixLength, linkIndex: 0 }];
+  });
+}
