@@ -1,23 +1,20 @@
 import { type EventRecorder, silentEvents } from "../api/event.ts";
-import type { ObjectSource, SourceListener } from "../api/source.ts";
+import type { ObjectSource } from "../api/source.ts";
 import type { IpFamily } from "../base/ip.ts";
 import type { Config } from "../config/config.ts";
 import { observeOnly } from "../kernel/observe-only.ts";
-import { type Metrics, showServerVersion } from "../metrics/prometheus-metrics.ts";
+import type { Metrics } from "../metrics/prometheus-metrics.ts";
 import { type MakeListener, ServiceHealthServers } from "./http/service-health.ts";
-import { onceSynced } from "./leftovers/once-synced.ts";
 import { beginIptables } from "./modes/iptables-mode.ts";
 import { beginIpvs } from "./modes/ipvs-mode.ts";
-import type { RunningMode } from "./modes/mode.ts";
-import { BackendWatch } from "./node/backend-watch.ts";
+import { runMode } from "./modes/run-mode.ts";
 import { checkFamilies, type FamilyFacts, primaryFamily } from "./node/family-check.ts";
-import { rememberServers } from "./node/node-network.ts";
 import { StartError } from "./node/prepare-kernel.ts";
 import type { ModeView } from "./operator/daemon-view.ts";
 import type { ModeRecord } from "./process/mode-record.ts";
-import { healthPortFailedEvent, startingEvent } from "./report/events.ts";
+import { healthPortFailedEvent } from "./report/events.ts";
 import type { ProxyHealth } from "./report/proxy-health.ts";
-import { type SourceListenerParts, sourceListener } from "./sync/source-listener.ts";
+import type { SourceListenerParts } from "./sync/source-listener.ts";
 import type { SyncLoopContext } from "./sync/sync-loop.ts";
 
 /** Dependencies of the daemon. Tests supply their own kernel and source. */
@@ -56,7 +53,7 @@ export interface Daemon {
 
 /** Prepares the kernel, then starts the loop and the source. Rejects if startup cannot continue. */
 export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
-  const { config, source, metrics, events = silentEvents, modeRecord } = parts;
+  const { config, events = silentEvents } = parts;
   const kernel = config.observeOnly ? observeOnly(parts.kernel) : parts.kernel;
   const live = { current: config };
   const healthChecks = new ServiceHealthServers({
@@ -66,55 +63,19 @@ export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
       events.record(healthPortFailedEvent(config.nodeName, service, { port }, reason)),
   });
   const begin = config.mode === "iptables" ? beginIptables : beginIpvs;
-  const mode: RunningMode = await begin({
-    ...parts,
-    events,
-    onReport: (report) => {
-      parts.onReport?.(report);
-      if (report.failures.length === 0) removeLeftovers();
-    },
-    kernel,
-    live,
-    healthChecks,
-    apiServers: rememberServers(() => source.servers?.() ?? []),
-    onNodeReady: (node, families) =>
-      reportFamilies({ config: live.current, families, node }, parts),
-  });
-  const { loop } = mode;
-  const { input } = loop;
-  const stopped = new AbortController();
-  await modeRecord?.begin(config.mode);
-  const removeLeftovers = onceSynced({ ...parts, stop: stopped.signal }, async () => {
-    await loop.settled();
-    const isGone = await mode.removeLeftovers(stopped.signal);
-    if (isGone && !stopped.signal.aborted) modeRecord?.tidied(config.mode);
-    return isGone;
-  });
-  const backendWatch = new BackendWatch(kernel.iptables, parts, config.verificationPeriodMs);
-  loop.start();
-  backendWatch.start();
-  const listener: SourceListener = {
-    ...sourceListener(input, parts),
-    onNodes: (nodes) => input.noteNodes(nodes),
-    onServerVersion: (version) => showServerVersion(version, metrics),
-  };
-  for (const family of mode.families) kernel.iptables.readAhead(family);
-  await source.start(listener, mode.servedBefore);
-  events.record(startingEvent(config.nodeName));
+  const { mode, settled, stop } = await runMode({ ...parts, events }, (shared) =>
+    begin({
+      ...{ ...parts, ...shared, events, kernel, live, healthChecks },
+      onNodeReady: (node, families) =>
+        reportFamilies({ config: live.current, families, node }, parts),
+    }),
+  );
   return {
-    families: mode.families,
-    view: mode.view,
-    settled: () => loop.settled(),
+    ...{ families: mode.families, view: mode.view, settled, stop },
     reconfigure: async (next) => {
       await mode.configure(next);
       live.current = next;
-      loop.reconfigured();
-    },
-    stop: async () => {
-      stopped.abort();
-      backendWatch.stop();
-      await source.stop();
-      await loop.stop();
+      mode.loop.reconfigured();
     },
   };
 }

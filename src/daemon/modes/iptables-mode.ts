@@ -23,8 +23,8 @@ export async function beginIptables(parts: ModeContext): Promise<RunningMode> {
   );
   const ran = parts.modeRecord?.earlier ?? new Set();
   return {
-    families,
-    loop,
+    ...{ families, loop },
+    iptables: kernel.iptables,
     servedBefore: servedByTables(families, parts),
     view: {
       mode: "iptables",

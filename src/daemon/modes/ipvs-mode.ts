@@ -40,8 +40,8 @@ export async function beginIpvs(parts: ModeContext): Promise<RunningMode> {
   reportLeftoverChains(backends, config, leftovers);
   const removeOthers = leftoverRemoval(kernel, config, leftovers);
   return {
-    families,
-    loop,
+    ...{ families, loop },
+    iptables: kernel.iptables,
     servedBefore: servedBefore(
       {
         readBound: () => loop.readBound(),

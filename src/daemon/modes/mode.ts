@@ -4,6 +4,7 @@ import type { NodeRecord } from "../../api/objects.ts";
 import type { ServedAddresses, ServerEndpoint } from "../../api/source.ts";
 import type { IpFamily } from "../../base/ip.ts";
 import type { Config } from "../../config/config.ts";
+import type { Iptables } from "../../kernel/kernel.ts";
 import type { ServiceHealthServers } from "../http/service-health.ts";
 import type { ModeView } from "../operator/daemon-view.ts";
 import type { LiveConfig } from "../process/live-config.ts";
@@ -22,6 +23,8 @@ export interface ProxyLoop {
 
 /** A mode that has prepared the kernel. */
 export interface RunningMode {
+  /** Undefined if the mode writes no rules. */
+  readonly iptables: Iptables | undefined;
   readonly families: readonly IpFamily[];
   readonly loop: ProxyLoop;
   readonly view: ModeView;

@@ -3,13 +3,13 @@ import type { NodeRecord } from "../../api/objects.ts";
 import type { RefusalReason } from "../../api/refusals.ts";
 import type { ListQuarantine, SourceListener } from "../../api/source.ts";
 import type { Logger } from "../../base/log.ts";
-import type { Metrics } from "../../metrics/prometheus-metrics.ts";
+import { type Metrics, showServerVersion } from "../../metrics/prometheus-metrics.ts";
 import type { ProxyHealth } from "../report/proxy-health.ts";
 import type { ClusterInput } from "./cluster-input.ts";
 
 export interface SourceListenerParts {
   readonly health: Pick<ProxyHealth, "listed">;
-  readonly metrics: Pick<Metrics, "invalidFields" | "relistGuardOutcomes" | "quarantinedLists">;
+  readonly metrics: Metrics;
   readonly log: Logger;
   /** If undefined, Events are discarded. */
   readonly events?: EventRecorder;
@@ -18,7 +18,7 @@ export interface SourceListenerParts {
 
 /** Passes a source's reports to the loop of any mode. */
 export function sourceListener(
-  input: Pick<ClusterInput, "noteService" | "noteSlice" | "noteNode" | "noteSynced">,
+  input: Pick<ClusterInput, "noteService" | "noteSlice" | "noteNode" | "noteNodes" | "noteSynced">,
   parts: SourceListenerParts,
 ): SourceListener {
   const { health, metrics, log, events, notReadyTaint } = parts;
@@ -32,6 +32,8 @@ export function sourceListener(
       input.noteNode(current);
       notReadyTaint?.noteNode(current);
     },
+    onNodes: (nodes) => input.noteNodes(nodes),
+    onServerVersion: (version) => showServerVersion(version, metrics),
     onSynced: (kind) => {
       health.listed(kind);
       input.noteSynced(kind);

@@ -2,7 +2,6 @@
  * Runs `--proxy-mode=userspace`: this process listens and forwards. Apart from sockets, it uses only iptables, if
  * available.
  */
-import type { EventRecorder } from "../../api/event.ts";
 import type { Clock } from "../../base/clock.ts";
 import { errorText } from "../../base/error-text.ts";
 import { type IpFamily, ipFamilies, isWildcard } from "../../base/ip.ts";
@@ -10,22 +9,18 @@ import type { Logger } from "../../base/log.ts";
 import { none } from "../../base/none.ts";
 import type { Config } from "../../config/config.ts";
 import type { ServicePort } from "../../model/service-port.ts";
-import type { SyncReport } from "../../reconcile/report.ts";
 import type { SoughtListener } from "../../userspace/find-listeners.ts";
 import { listenAddressOf } from "../../userspace/listen-addresses.ts";
 import { UserspaceProxier } from "../../userspace/proxier.ts";
 import { listenerKey } from "../../userspace/service-listeners.ts";
 import { socketQuotas } from "../../userspace/service-quota.ts";
-import { onceSynced } from "../leftovers/once-synced.ts";
 import { leftoverRemoval } from "../leftovers/remove-leftovers.ts";
-import { BackendWatch } from "../node/backend-watch.ts";
-import { rememberServers } from "../node/node-network.ts";
+import { type RunModeParts, type RunOfMode, runMode } from "../modes/run-mode.ts";
 import type { ListenersView, ServedAddress } from "../operator/daemon-view.ts";
-import { connectionLimitEvent, startingEvent } from "../report/events.ts";
+import { connectionLimitEvent } from "../report/events.ts";
 import { ListenerReporter } from "../report/listener-reporter.ts";
 import type { SyncHistory } from "../report/sync-history.ts";
 import type { DaemonParts } from "../start.ts";
-import { sourceListener } from "../sync/source-listener.ts";
 import { readNodeAddresses } from "./node-addresses.ts";
 import { ObservedListeners } from "./observed-listeners.ts";
 import { openFileLimit } from "./open-file-limit.ts";
@@ -37,32 +32,17 @@ import {
 import { type Listeners, UserspaceLoop } from "./userspace-loop.ts";
 
 export interface UserspaceParts
-  extends Pick<
-    DaemonParts,
-    | "clock"
-    | "log"
-    | "health"
-    | "metrics"
-    | "source"
-    | "holderRecord"
-    | "claimMemory"
-    | "modeRecord"
-    | "onReport"
-    | "fail"
-  > {
-  readonly events: EventRecorder;
+  extends Omit<RunModeParts, "config">,
+    Pick<DaemonParts, "holderRecord" | "claimMemory"> {
   /** Defaults to this machine's kernel. */
   readonly openKernel?: typeof openUserspaceKernel;
 }
 
 /** The running userspace mode. */
-export interface RunningUserspace {
+export interface RunningUserspace extends Pick<RunOfMode<unknown>, "settled" | "stop"> {
   readonly view: ListenersView;
   /** In observe-only mode, the listeners that startup would open. Empty before the first sync. */
   readonly toOpen: () => readonly SoughtListener[];
-  /** Resolves when everything that the source has reported so far is served. */
-  readonly settled: () => Promise<void>;
-  readonly stop: () => Promise<void>;
 }
 
 /** Starts the loop, which opens listeners and writes rules, and the source. */
@@ -70,7 +50,7 @@ export async function beginUserspace(
   config: Config,
   parts: UserspaceParts,
 ): Promise<RunningUserspace> {
-  const { clock, log, source, events } = parts;
+  const { clock, log } = parts;
   const { observeOnly } = config;
   const usable = await findKernel(config, log, parts.openKernel);
   const { families = ipFamilies, iptables, whole } = usable ?? {};
@@ -79,44 +59,20 @@ export async function beginUserspace(
     : undefined;
   const proxier = observed ?? openProxier(config, parts, usable);
   const reporter = new ListenerReporter({ ...parts, nodeName: config.nodeName });
-  const own = {
-    ...{ proxier, families, reporter, tables: usable },
-    kernel: usable ?? socketlessNetwork,
-    apiServers: rememberServers(() => source.servers?.() ?? []),
-    onReport: (report: SyncReport): void => {
-      parts.onReport?.(report);
-      if (report.failures.length === 0) removeLeftovers();
-    },
-  };
-  const loop = new UserspaceLoop({ ...parts, ...own }, { current: config });
-  const stopped = new AbortController();
-  if (usable !== undefined && !observeOnly) await parts.modeRecord?.begin("userspace");
   const ran = parts.modeRecord?.earlier ?? new Set();
-  const removal = whole && leftoverRemoval(whole, config, { clock, log, ran });
-  const removeLeftovers = onceSynced({ clock, log, stop: stopped.signal }, async () => {
-    if (removal === undefined || observeOnly) return true;
-    await loop.settled();
-    const isGone = await removal(stopped.signal);
-    if (isGone && !stopped.signal.aborted) parts.modeRecord?.tidied("userspace");
-    return isGone;
+  const removal = whole && { removeLeftovers: leftoverRemoval(whole, config, { clock, log, ran }) };
+  const { mode, settled, stop } = await runMode({ ...parts, config }, async (shared) => {
+    const own = { proxier, families, reporter, tables: usable };
+    const kernel = usable ?? socketlessNetwork;
+    const loop = new UserspaceLoop({ ...parts, ...shared, ...own, kernel }, { current: config });
+    return { loop, families, iptables, ...removal };
   });
-  const backendWatch = iptables && new BackendWatch(iptables, parts, config.verificationPeriodMs);
-  loop.start();
-  backendWatch?.start();
-  await source.start({
-    ...sourceListener(loop.input, parts),
-    onNodes: (nodes) => loop.input.noteNodes(nodes),
-  });
-  events.record(startingEvent(config.nodeName));
+  const { loop } = mode;
   return {
+    ...{ settled, toOpen: () => observed?.toOpen() ?? none },
     view: viewOf({ loop, proxier, usable, history: reporter.history }, config, clock, families),
-    toOpen: () => observed?.toOpen() ?? none,
-    settled: () => loop.settled(),
     stop: async () => {
-      stopped.abort();
-      backendWatch?.stop();
-      await source.stop();
-      await loop.stop();
+      await stop();
       usable?.close();
     },
   };

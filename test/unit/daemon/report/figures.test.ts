@@ -32,7 +32,7 @@ class Reporters {
   readonly loop: SyncReporter = new SyncReporter(this.#parts);
   readonly contact: ApiContact = new ApiContact(clock, this.#metrics);
   readonly source = sourceListener(
-    { noteService() {}, noteSlice() {}, noteNode() {}, noteSynced() {} },
+    { noteService() {}, noteSlice() {}, noteNode() {}, noteNodes() {}, noteSynced() {} },
     this.#parts,
   );
 

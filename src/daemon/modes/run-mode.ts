@@ -1,0 +1,70 @@
+import { onceSynced } from "../leftovers/once-synced.ts";
+import { BackendWatch } from "../node/backend-watch.ts";
+import { rememberServers } from "../node/node-network.ts";
+import { startingEvent } from "../report/events.ts";
+import type { DaemonParts } from "../start.ts";
+import { sourceListener } from "../sync/source-listener.ts";
+import type { ModeContext, RunningMode } from "./mode.ts";
+
+export type RunModeParts = Pick<ModeContext, "events"> &
+  Pick<DaemonParts, "config" | "clock" | "log" | "health" | "metrics" | "source" | "fail"> &
+  Pick<DaemonParts, "modeRecord" | "notReadyTaint" | "onReport">;
+
+/** What every mode provides. */
+export type BegunMode = Pick<RunningMode, "iptables" | "families" | "loop"> &
+  Partial<Pick<RunningMode, "servedBefore" | "removeLeftovers">>;
+
+export interface RunOfMode<M> {
+  readonly mode: M;
+  /** Resolves when everything that the source has reported so far is served. */
+  settled(): Promise<void>;
+  /** Stops the source and the loop. */
+  stop(): Promise<void>;
+}
+
+/**
+ * Runs a mode: starts its loop and the source, watches the iptables backend, and removes leftovers after the first
+ * successful sync.
+ */
+export async function runMode<M extends BegunMode>(
+  parts: RunModeParts,
+  begin: (shared: Pick<ModeContext, "apiServers" | "onReport">) => Promise<M>,
+): Promise<RunOfMode<M>> {
+  const { config, source, events } = parts;
+  const stopped = new AbortController();
+  const mode = await begin({
+    apiServers: rememberServers(() => source.servers?.() ?? []),
+    onReport: (report) => {
+      parts.onReport?.(report);
+      if (report.failures.length === 0) removeLeftovers();
+    },
+  });
+  const { loop, iptables } = mode;
+  // If this run writes no rules, a later run has none to remove.
+  const writesRules = iptables !== undefined && !config.observeOnly;
+  const modeRecord = writesRules ? parts.modeRecord : undefined;
+  await modeRecord?.begin(config.mode);
+  const removeLeftovers = onceSynced({ ...parts, stop: stopped.signal }, async () => {
+    if (mode.removeLeftovers === undefined) return true;
+    await loop.settled();
+    const isGone = await mode.removeLeftovers(stopped.signal);
+    if (isGone && !stopped.signal.aborted) modeRecord?.tidied(config.mode);
+    return isGone;
+  });
+  const backendWatch = iptables && new BackendWatch(iptables, parts, config.verificationPeriodMs);
+  loop.start();
+  backendWatch?.start();
+  for (const family of mode.families) iptables?.readAhead(family);
+  await source.start(sourceListener(loop.input, parts), mode.servedBefore);
+  events.record(startingEvent(config.nodeName));
+  return {
+    mode,
+    settled: () => loop.settled(),
+    stop: async () => {
+      stopped.abort();
+      backendWatch?.stop();
+      await source.stop();
+      await loop.stop();
+    },
+  };
+}
