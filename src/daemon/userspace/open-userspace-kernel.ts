@@ -11,6 +11,7 @@ import type { Conntrack, Iptables, Kernel, NodeAddress } from "../../kernel/kern
 import { type OpenKernel, openKernel } from "../../kernel/open-kernel.ts";
 import { runProgram } from "../../kernel/run-program.ts";
 import { NetlinkError } from "../../netlink/errors.ts";
+import { loopbackAddresses } from "../../plan/loopback-node-ports.ts";
 import type { NetworkReader } from "../node/node-network.ts";
 import { ownMarks } from "../node/open-node-kernel.ts";
 
@@ -37,8 +38,26 @@ export async function openUserspaceKernel(config: Config, log: Logger): Promise<
     throw new Error(`Cannot use iptables: ${probes.map(({ reason }) => reason).join("; ")}`);
   }
   const { link, sysctl } = whole ?? socketlessNetwork;
-  const { conntrack } = whole ?? { conntrack: noConntrack };
+  const mayDelete = whole !== undefined && !config.observeOnly;
+  const conntrack = mayDelete ? await usableConntrack(whole.conntrack, log) : noConntrack;
   return { iptables, families, link, sysctl, conntrack, whole, close };
+}
+
+/**
+ * Deletes no entries if the kernel cannot list them. A UDP client that keeps its source port may then have to wait until
+ * its entry expires.
+ */
+export async function usableConntrack(conntrack: Conntrack, log: Logger): Promise<Conntrack> {
+  try {
+    await conntrack.listUdpFlows("IPv4", {
+      destination: loopbackAddresses.IPv4,
+      destinationPort: 53,
+    });
+    return conntrack;
+  } catch (error) {
+    log.warn("Cannot delete stale conntrack entries", { err: errorText(error) });
+    return noConntrack;
+  }
 }
 
 async function openWhole(config: Config, log: Logger): Promise<OpenKernel | undefined> {

@@ -22,6 +22,7 @@ import { readNodeAddresses } from "../../../../src/daemon/userspace/node-address
 import {
   socketlessNetwork,
   type UserspaceKernel,
+  usableConntrack,
 } from "../../../../src/daemon/userspace/open-userspace-kernel.ts";
 import { explainWith } from "../../../../src/explain/explain.ts";
 import {
@@ -232,6 +233,20 @@ describe("userspace mode", () => {
     for (let tries = 0; kernel.conntrack.flows.length > 0 && tries < 100; tries += 1)
       await pause(10);
     assert.deepEqual(answers(), []);
+  });
+
+  it("serves UDP Services if the kernel cannot list conntrack entries", async (test) => {
+    const kernel = new FakeKernel();
+    kernel.conntrack.listUdpFlows = () => Promise.reject(new Error("no nf_conntrack_netlink"));
+    const stage = new Stage();
+    stage.source.apply(web({ ports: [{ name: "dns", protocol: "UDP", port: 53 }] }));
+    const conntrack = await usableConntrack(kernel.conntrack, stage.log);
+    await stage.start(test, async () => ({ ...usable(kernel), conntrack }));
+    while (stage.health.notReadyReason !== undefined) await pause(10);
+    assert.deepEqual(
+      stage.log.lines.filter(({ level }) => level !== "verbose").map(({ event }) => event),
+      ["Cannot delete stale conntrack entries", "Initial lists completed", "First sync completed"],
+    );
   });
 
   it("opens and writes nothing with observeOnly, and logs what it would do", async (test) => {
