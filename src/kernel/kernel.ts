@@ -220,6 +220,8 @@ export interface ObservedChain {
   readonly rules: readonly ObservedRule[];
   /** Present for a built-in chain that drops packets that no rule handles. */
   readonly policy?: "DROP";
+  /** Present for our base chain in nf_tables if other software disabled its table or changed its policy. */
+  readonly isDisabled?: true;
 }
 
 /** Selects the rules to observe. */

@@ -2,8 +2,12 @@
 import type { IpFamily } from "../../base/ip.ts";
 import { text, u32be } from "../../netlink/attribute-field.ts";
 import { type AttributeSet, attributeSet } from "../../netlink/attribute-set.ts";
-import type { MessageWriter } from "../../netlink/message.ts";
-import { addressFamilies, writeNetfilterHeader } from "../../netlink/netfilter.ts";
+import type { Message, MessageWriter } from "../../netlink/message.ts";
+import {
+  addressFamilies,
+  skipNetfilterHeader,
+  writeNetfilterHeader,
+} from "../../netlink/netfilter.ts";
 import { messageFlags, protocols } from "../../netlink/netlink-package.ts";
 import type { RequestKind } from "../../netlink/request.ts";
 import type { TransportOptions } from "../../netlink/transport.ts";
@@ -93,12 +97,21 @@ export const tableAttributes: AttributeSet<TableFields> = attributeSet({
  * with the socket.
  */
 const ownerFlag = 0x2;
+/** NFT_TABLE_F_DORMANT: the rules of the table are not evaluated. */
+const dormantFlag = 0x1;
 
-/** Creates our table if it does not exist. */
+/** Whether the rules of the table are not evaluated. */
+export function decodeDormant({ body }: Pick<Message, "body">): boolean {
+  skipNetfilterHeader(body);
+  return ((tableAttributes.decode(body).flags ?? 0) & dormantFlag) !== 0;
+}
+
+/** Creates our table if it does not exist. If its rules are not evaluated, enables them. */
 export function createTable(family: IpFamily): NftMessage {
   return {
     ...tableMessage("newTable", family, tableName),
     flags: messageFlags.create,
+    write: (writer) => tableAttributes.encode(writer, { name: tableName, flags: 0 }),
     operation: "create nft table",
   };
 }

@@ -12,10 +12,12 @@ import { readNftGeneration, readPortId } from "./generation.ts";
 import {
   createOwnedTable,
   createTable,
+  decodeDormant,
   type NftMessage,
   nftMessageKind,
   nftTransportOptions,
   tableMessage,
+  tableName,
 } from "./message.ts";
 import {
   createBaseChain,
@@ -113,9 +115,14 @@ export class NftRulesClient implements Iptables {
       planned.jumps.some((jump) => jump.table === table && jump.from === name);
     const chains = await this.#transport.dump(nftMessageKind, listChains(family), decodeChain);
     const rules = await this.#rules(family);
+    const isDormant = chains.length > 0 && (await this.#isDormant(family));
     return chains.filter(isRead).map((chain) => {
       const found = rules.get(chainKey(chain.table, chain.name)) ?? [];
-      return { ...chain, rules: found.map(({ text = foreignText }) => ({ text })) };
+      return {
+        ...chain,
+        ...(isDormant || chain.policy !== undefined ? { isDisabled: true } : {}),
+        rules: found.map(({ text = foreignText }) => ({ text })),
+      };
     });
   }
 
@@ -134,8 +141,9 @@ export class NftRulesClient implements Iptables {
   async apply(family: IpFamily, changes: readonly RuleChange[]): Promise<void> {
     if (changes.length === 0) return;
     const hasRemovals = changes.some(({ kind }) => kind.endsWith("-remove"));
+    const hasJumps = changes.some(({ kind }) => kind.startsWith("jump-"));
     const chains = hasRemovals ? await this.observe(family) : [];
-    const rules = hasRemovals ? await this.#rules(family) : new Map<string, RuleHeader[]>();
+    const rules = hasJumps ? await this.#rules(family) : new Map<string, RuleHeader[]>();
     const written = changes.flatMap((change) =>
       change.kind === "chain-write" ? [{ ...change.chain, family }] : [],
     );
@@ -214,6 +222,21 @@ export class NftRulesClient implements Iptables {
     if (failed !== undefined) throw Object.assign(failed.error, { isRejection: true });
   }
 
+  /** Whether our table exists, but its rules are not evaluated. */
+  async #isDormant(family: IpFamily): Promise<boolean> {
+    const message = {
+      ...tableMessage("getTable", family, tableName),
+      operation: "read nft table",
+    };
+    try {
+      const [isDormant] = await this.#transport.request(nftMessageKind, message, decodeDormant);
+      return isDormant === true;
+    } catch (error) {
+      if (isNotFound(error)) return false;
+      throw error;
+    }
+  }
+
   /** The rules of our table by chain. */
   async #rules(family: IpFamily): Promise<ReadonlyMap<string, readonly RuleHeader[]>> {
     try {
@@ -228,7 +251,10 @@ export class NftRulesClient implements Iptables {
   }
 }
 
-/** One removal for each existing copy of a jump. */
+/**
+ * One removal for each existing copy of a jump. Inserting a jump removes its first copy, which exists if the chain was
+ * disabled.
+ */
 function jumpMessages(
   family: IpFamily,
   changes: readonly RuleChange[],
@@ -239,13 +265,13 @@ function jumpMessages(
     if (change.kind !== "jump-insert" && change.kind !== "jump-remove") return [];
     const { table, from: name, rule } = change.jump;
     const chain = { family, table, name };
-    if (change.kind === "jump-insert") return [createRule(chain, rule, "first")];
+    const inserted = change.kind === "jump-insert" ? [createRule(chain, rule, "first")] : [];
     const text = renderRule(family, rule);
     const copy = (present.get(chainKey(table, name)) ?? []).find(
       (one) => one.text === text && !removed.has(one),
     );
-    if (copy === undefined) return [];
+    if (copy === undefined) return inserted;
     removed.add(copy);
-    return [deleteRules(chain, copy.handle)];
+    return [deleteRules(chain, copy.handle), ...inserted];
   });
 }

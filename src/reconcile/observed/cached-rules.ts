@@ -93,7 +93,7 @@ export class CachedRules {
   }
 
   /** Records what was read. */
-  observe({ table, name, rules }: ObservedChain, planned: PlannedKeys): void {
+  observe({ table, name, rules, isDisabled }: ObservedChain, planned: PlannedKeys): void {
     const key = chainKey(table, name);
     const texts = rules.map((rule) => inOneForm(rule.text));
     if (planned.chains.has(key) || (table === "nat" && planned.own?.test(name) === true)) {
@@ -102,6 +102,8 @@ export class CachedRules {
     }
     // Other software fills this chain, and our jumps may be among its rules.
     if (planned.others.has(key)) this.#set(table, key, []);
+    // Inserting the jumps again also enables the chain.
+    if (isDisabled === true) return;
     const ours = texts.filter((text) => planned.jumps.has(`${key} ${text}`));
     if (ours.length > 0) this.#jumps.set(key, ours);
   }

@@ -131,9 +131,10 @@ describe("rules written with nf_tables", () => {
         `nft delete rule ${table} nat-PREROUTING handle ${handleOf("nat-PREROUTING", /KUBE-SERVICES/)}`,
     ],
     [
-      "a table deleted because it was dormant",
-      () => `nft add table ${table} '{ flags dormant ; }'; nft delete table ${table}`,
+      "a changed policy of a base chain",
+      () => `nft chain ${table} filter-INPUT '{ policy drop ; }'`,
     ],
+    ["a disabled table", () => `nft add table ${table} '{ flags dormant ; }'`],
     ["a flushed ruleset", () => "nft flush ruleset"],
   ];
 
