@@ -105,7 +105,6 @@ export function followAnswer(
   const { source: client, destination: virtual, port: virtualPort } = packet;
   const isFromNode = isHere(address, state);
   const isToNode = isHere(client, state);
-  if (isFromNode && isToNode) return { verdict: "pass", steps: [] };
   const inLink = isFromNode ? "" : (state.network.routes.get(address)?.link ?? "");
   const way = { destination: client, port: 0, inLink, isFromNode, isBridged: false };
   const answer: PacketOnPath = {
@@ -122,6 +121,8 @@ export function followAnswer(
       ? ([
           [firstPlaces("OUTPUT"), answer],
           [filterPlaces(["OUTPUT"]), leaving],
+          // Through the loopback link.
+          ...(isToNode ? ([[filterPlaces(["INPUT"]), translated]] as const) : []),
         ] as const)
       : ([
           [firstPlaces("PREROUTING"), { ...answer, destination: seenSource ?? client }],

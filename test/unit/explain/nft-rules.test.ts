@@ -363,7 +363,13 @@ describe("explain with third-party nftables rules", () => {
   });
 
   it("follows answers out of this node, also those of a local process", async () => {
-    const summaryWith = async (hook: NftHook, mode: string, address: string, from: string) => {
+    const summaryWith = async (
+      hook: NftHook,
+      mode: string,
+      address: string,
+      from: string,
+      asker: From = client,
+    ) => {
       const drop = [source, compare(...ipAddressToBytes(ip(from))), verdict("drop")];
       const answering = [load({ from: "ct", key: 1 }), compare(1), ...drop];
       const nft = ruleset({ hook, rules: { drop: answering } });
@@ -374,7 +380,7 @@ describe("explain with third-party nftables rules", () => {
         async (onNode) => {
           onNode.kernel.sysctl.values.set("net/ipv4/ip_forward", "1");
           const none = [undefined, undefined, {}] as const;
-          ({ summary } = await explained(onNode, client, web, [], ...none, nft));
+          ({ summary } = await explained(onNode, asker, web, [], ...none, nft));
         },
         { "proxy-mode": mode },
       );
@@ -392,6 +398,8 @@ describe("explain with third-party nftables rules", () => {
       assert.match(await summaryWith(hook, "iptables", address, address), isLost, hook);
       assert.match(await summaryWith(hook, "iptables", address, vip), balanced, hook);
     }
+    for (const hook of ["OUTPUT", "INPUT"] as const)
+      assert.match(await summaryWith(hook, "ipvs", host, vip, "node"), isLost, hook);
   });
 
   it("evaluates whether there is a route back to the source", async () => {
