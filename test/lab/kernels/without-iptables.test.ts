@@ -3,7 +3,11 @@
  * iptables and ipset are not installed.
  */
 import assert from "node:assert/strict";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { after, afterEach, before, describe, it } from "node:test";
+import { configurationText } from "../../golden/configuration.ts";
 import { askName } from "../../support/client-traffic.ts";
 import { LabNode } from "../../support/lab-node.ts";
 import { shell } from "../../support/netns/network-namespace.ts";
@@ -98,6 +102,27 @@ describe("a node without iptables and ipset", { skip: !isWithout && "this node h
     assert.deepEqual(complaints, []);
     const backends = checks.find(({ name }) => name === "iptables-backends");
     assert.match(backends?.evidence ?? "", /rules are written with nf_tables$/);
+  });
+
+  it("is still served if the configuration file changes to `rules: iptables`", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-config-"));
+    const file = join(folder, "config.conf");
+    try {
+      for (const configReload of [true, false]) {
+        const write = (rules: string): void =>
+          writeFileSync(file, configurationText({ kubeIpvs: { configReload, rules } }));
+        write("auto");
+        await node.start([`--config=${file}`]);
+        write("iptables");
+        await node.program.prints(
+          /"Cannot apply changed configuration file" .*set kubeIpvs\.rules: nftables/,
+        );
+        assert.equal(await askName(clusterIp, 80), pod.name);
+        await node.stop("SIGTERM");
+      }
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
   });
 
   it("is empty after --cleanup", async () => {
