@@ -249,13 +249,19 @@ const breakages: readonly Breakage[] = [
     fix: /third party|repair|verification/i,
   },
   {
-    name: "an operator deleted a set entry",
-    damage: "ipset del KUBE-CLUSTER-IP 10.96.0.10,tcp:80",
-    repair: "ipset add KUBE-CLUSTER-IP 10.96.0.10,tcp:80",
-    answered: 0,
-    command: fromClient,
-    cause: /missing: .*10\.96\.0\.10,tcp:80 of KUBE-CLUSTER-IP/,
-    fix: /third party|repair|verification/i,
+    name: "an operator deleted a set entry, which the daemon repairs within seconds",
+    damage: async () => {
+      shell("ipset del KUBE-CLUSTER-IP 10.96.0.10,tcp:80");
+      const members = async (): Promise<string> => shell("ipset list KUBE-CLUSTER-IP");
+      await until(async () => (await members()).includes("10.96.0.10,tcp:80"), 20_000, members);
+    },
+    repair: "true",
+    answered: 4,
+    command: ["status"],
+    cause: /Drift .*KUBE-CLUSTER-IP 10\.96\.0\.10,tcp:80 \(repair\)/,
+    fix: /repair/,
+    isRepairedAlready: true,
+    exitCode: 0,
   },
   {
     name: "an operator deleted kube-ipvs0, which the daemon repairs at once",
