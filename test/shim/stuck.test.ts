@@ -68,7 +68,8 @@ describe("a request that hangs in the kernel", () => {
   it("makes its socket unusable until the kernel returns", async () => {
     const seen = await stalling(`
       const socket = open(0, {});
-      const early = [call(socket, stuck, 50), call(socket, 2, 100)];
+      // Long enough for the request to reach send(2) on a busy machine: later, it would not be sent.
+      const early = [call(socket, stuck, 2000), call(socket, 2, 2100)];
       const poisoned = [
         ...(await Promise.all(early)),
         await call(socket, 4, 0),
