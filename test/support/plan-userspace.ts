@@ -1,4 +1,4 @@
-/** What a start of userspace mode would do on a node. */
+/** Plans what userspace mode would do when it starts on a node. */
 import type { IpFamily } from "../../src/base/ip.ts";
 import type { Config } from "../../src/config/config.ts";
 import { ObservedListeners } from "../../src/daemon/userspace/observed-listeners.ts";

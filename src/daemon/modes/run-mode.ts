@@ -10,7 +10,7 @@ export type RunModeParts = Pick<ModeContext, "events"> &
   Pick<DaemonParts, "config" | "clock" | "log" | "health" | "metrics" | "source" | "fail"> &
   Pick<DaemonParts, "modeRecord" | "notReadyTaint" | "onReport">;
 
-/** What every mode provides. */
+/** The parts that each mode provides. */
 export type BegunMode = Pick<RunningMode, "iptables" | "families" | "loop"> &
   Partial<Pick<RunningMode, "servedBefore" | "removeLeftovers">>;
 

@@ -185,7 +185,7 @@ function transportHeader({ packet, port, isAnswer, endpointPort = 0 }: PacketOnP
     put(0, isAnswer === true ? reply : request, 0);
     return header;
   }
-  // Of the client's port, only the highest bit is known: it is at least lowestClientPort.
+  // Only the highest bit of the client's port is known, because the port is at least lowestClientPort.
   const [clientAt, portAt] = isAnswer === true ? [2, 0] : [0, 2];
   const known = isAnswer === true ? endpointPort : port;
   put(portAt, known >> 8, known & 0xff);

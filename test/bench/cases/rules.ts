@@ -57,7 +57,7 @@ interface Figure {
   readonly unit: string;
   readonly value: number;
   readonly target?: Target;
-  /** What nf_tables must reach relative to the other writers. */
+  /** The target for nf_tables' ratio to the other writers. */
   readonly relative?: Target;
 }
 

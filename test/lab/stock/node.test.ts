@@ -105,7 +105,7 @@ async function askFour(address: string, port = 80): Promise<readonly string[]> {
   return [...new Set(answers)].toSorted();
 }
 
-/** What the kernel has of kube-ipvs: virtual servers, link, sets, rules. */
+/** Lists kube-ipvs' virtual servers, link, sets and rules in the kernel. */
 function traces(): string {
   return shell(`
     ipvsadm -Sn
