@@ -56,9 +56,9 @@ const maxAddressesPerNode = 16;
  * a controller writes them.
  *
  * This class knows the addresses of other Nodes that Services name as external or load-balancer IPs, the pod CIDRs of
- * all Nodes, and the weights and labels of Nodes. Nodes are read only while a Service needs one of these, at a pace that depends
- * on the number of Nodes. An address remains reserved while its Node exists, even if the Node's status no longer
- * lists it.
+ * all Nodes, and the weights and labels of Nodes. Nodes are read only while a Service needs one of these, at a pace that
+ * depends on the number of Nodes. An address remains reserved while its Node exists, even if the Node's status no
+ * longer lists it.
  */
 export class OtherNodes {
   readonly #parts: OtherNodesParts;

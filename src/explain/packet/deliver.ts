@@ -94,8 +94,8 @@ export function notForwarding(family: IpFamily): string {
 
 /**
  * Follows an answer through the rules. It is addressed to the source that the endpoint saw, which nat translates back to
- * the client. IPVS translates the answer's source before filter OUTPUT and before POSTROUTING, and nat does so afterwards. Port 0 stands for the
- * client's unknown port.
+ * the client. IPVS translates the answer's source before filter OUTPUT and before POSTROUTING, and nat does so
+ * afterwards. Port 0 stands for the client's unknown port.
  */
 export function followAnswer(
   { packet, endpoint: { address, port: endpointPort }, isByIpvs }: Omit<ArrivedPacket, "steps">,

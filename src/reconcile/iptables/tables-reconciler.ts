@@ -72,8 +72,8 @@ interface Family {
 }
 
 /**
- * Brings the tables of iptables mode or userspace mode to the planned state. Families are independent: if one family's rules cannot be read or
- * written, the other is still served.
+ * Brings the tables of iptables mode or userspace mode to the planned state. Families are independent: if one family's
+ * rules cannot be read or written, the other is still served.
  */
 export class TablesReconciler {
   readonly #context: TablesReconcilerContext;
