@@ -244,8 +244,9 @@ audit: setup-build ## check dependencies for known vulnerabilities; fail
 	@npm audit --omit=dev --audit-level=high
 
 # IMAGE is the image repository in manifests and chart. The default, localhost/kube-ipvs, is the name of loaded archives.
+# PROJECT_URL is the page below which krew.yaml expects the releases.
 release: setup-release sbom image ## build images, chart and manifests in build/release
-## IMAGE=REPOSITORY
+## IMAGE=REPOSITORY PROJECT_URL=URL
 	@$(step) "Release" node toolchain/release/main.ts $(release_folder) build/image/root
 	@cat $(release_folder)/SHA256SUMS
 	@toolchain/release/build-containerfile.sh || echo "Containerfile: the build failed, see above; the artifacts do not depend on it"

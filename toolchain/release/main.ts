@@ -14,6 +14,7 @@ import { type Architecture, type Image, imageOf, indexOf } from "./image.ts";
 import { archiveOf, digestOf, layoutOf } from "./layout.ts";
 import { placeManifests } from "./manifests.ts";
 import { releaseNotes } from "./notes.ts";
+import { krewManifest, pluginArchive } from "./plugin.ts";
 
 // Modes of archive members must not depend on the caller's umask.
 process.umask(0o022);
@@ -25,6 +26,7 @@ const { version } = JSON.parse(readFileSync(join(project, "package.json"), "utf8
   readonly version: string;
 };
 const repository = process.env["IMAGE"] || "localhost/kube-ipvs";
+const projectUrl = process.env["PROJECT_URL"] || "https://localhost/kube-ipvs";
 const work = `${target}.work`;
 const assembleRoot = join(project, "deploy/image/assemble-root.sh");
 
@@ -142,6 +144,11 @@ write(
   `kube-ipvs-${version}-manifests.tar.gz`,
   gzipped(tarOf(join(work, "manifests"), { epochSeconds, mode: plainMode })),
 );
+
+const plugin = pluginArchive(project, epochSeconds);
+const pluginName = `kubectl-kube_ipvs-${version}.tar.gz`;
+write(pluginName, plugin);
+write("krew.yaml", krewManifest(plugin, pluginName, { version, projectUrl }));
 
 const written = readFileSync(join(project, `docs/releases/${version}.md`), "utf8");
 write(

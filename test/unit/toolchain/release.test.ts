@@ -7,6 +7,7 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
+  statSync,
   utimesSync,
   writeFileSync,
 } from "node:fs";
@@ -21,6 +22,7 @@ import { execution, type Image, imageOf } from "../../../toolchain/release/image
 import { archiveOf, digestOf, layoutOf } from "../../../toolchain/release/layout.ts";
 import { withImage } from "../../../toolchain/release/manifests.ts";
 import { releaseNotes } from "../../../toolchain/release/notes.ts";
+import { krewManifest, pluginArchive } from "../../../toolchain/release/plugin.ts";
 import { schemaProblems } from "../../../toolchain/sbom-schema.ts";
 
 const project = join(import.meta.dirname, "../../..");
@@ -247,5 +249,36 @@ describe("an artifact of the release", () => {
     });
     assert.ok(notes.includes(`| arm64 | 5 MB | \`${descriptor.digest}\` |`));
     assert.match(notes, /Node\.js 24\.0\.0\. Debian packages: dash 0\.5\.12-2\./);
+  });
+});
+
+describe("the kubectl plugin", () => {
+  it("is archived with its license, and krew's manifest names the archive and the files in it", (test) => {
+    const archive = pluginArchive(project, facts.epochSeconds);
+    const projectUrl = "https://localhost/kube-ipvs";
+    const { spec } = parse(krewManifest(archive, "plugin.tar.gz", { version, projectUrl })) as {
+      readonly spec: {
+        readonly version: string;
+        readonly platforms: readonly {
+          readonly uri: string;
+          readonly sha256: string;
+          readonly files: readonly { readonly from: string }[];
+          readonly bin: string;
+        }[];
+      };
+    };
+    assert.equal(spec.version, `v${version}`);
+    const [platform] = spec.platforms;
+    assert.ok(platform !== undefined);
+    const { uri, sha256, files: places, bin } = platform;
+    assert.equal(uri, `${projectUrl}/releases/download/v${version}/plugin.tar.gz`);
+    const folder = newFolder(test);
+    writeFileSync(join(folder, "plugin.tar.gz"), archive);
+    const run = (program: string, ...args: readonly string[]): string =>
+      execFileSync(program, args, { cwd: folder, encoding: "utf8" });
+    assert.match(run("sha256sum", "plugin.tar.gz"), new RegExp(`^${sha256} `));
+    run("tar", "-xzf", "plugin.tar.gz");
+    for (const { from } of places) assert.ok(statSync(join(folder, from)).isFile(), from);
+    assert.match(run(join(folder, "deploy", bin), "--help"), /^Usage: kubectl kube-ipvs/);
   });
 });
