@@ -44,11 +44,17 @@ export function leave(
 
 /** Determines what the endpoint sees, and whether its answer reaches the client. Pure. */
 export function deliver(arrived: ArrivedPacket, state: NodeState): EndpointPath {
-  const { packet, endpoint, steps, isMasqueraded } = arrived;
+  const { packet, endpoint, steps, isMasqueraded, isByIpvs } = arrived;
   const lost = { realServer: endpoint, isMasqueraded, fate: "dropped" } as const;
   const { address } = endpoint;
   if (!isHere(address, state) && !state.network.routes.has(address)) {
     const obstacle = `there is no route to ${address}, or the route rejects packets (ip route get ${address})`;
+    return { ...lost, steps, obstacle };
+  }
+  // IPVS keeps the route of a local process's packet if the real server is on this node (ip_vs_xmit.c).
+  const keepsRoute = isByIpvs && packet.isFromNode && isHere(address, state);
+  if (keepsRoute && !isHere(packet.destination, state)) {
+    const obstacle = `${packet.destination} is not an address of this node, so the packet leaves the node instead of reaching ${address}`;
     return { ...lost, steps, obstacle };
   }
   const source = isMasqueraded ? leavingAddress(address, state) : packet.source;

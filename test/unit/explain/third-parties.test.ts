@@ -211,6 +211,20 @@ describe("explain in IPVS mode", () => {
     });
   });
 
+  it("reports that a local process loses packets to a local endpoint if the address is missing on the node", async () => {
+    const onNode = endpointSlice({
+      endpoints: [endpoint("192.168.10.11", { nodeName: "node-1" })],
+    });
+    await withNode([service(), onNode], async (fake) => {
+      assert.match((await explained(fake, "node")).summary, /balanced over 1 of 1 endpoint/);
+      await fake.kernel.link.apply([{ kind: "address-remove", address: web.address }]);
+      assert.match(
+        (await explained(fake, "node")).summary,
+        /10\.96\.0\.10 is not an address of this node, so the packet leaves the node instead of reaching 192\.168\.10\.11/,
+      );
+    });
+  });
+
   it("reports answers that a routing rule drops", async () => {
     await withNode(objects, async (onNode) => {
       const asked: string[] = [];
