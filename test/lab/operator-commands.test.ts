@@ -11,7 +11,7 @@ import type { Explanation } from "../../src/answer/explanation.ts";
 import type { HistoryEntry, ServiceRow } from "../../src/answer/rows.ts";
 import type { Sysdump } from "../../src/answer/sysdump.ts";
 import { parseJson } from "../../src/base/parse-json.ts";
-import { unpacked } from "../../src/sysdump/archive.ts";
+import { packed, unpacked } from "../../src/sysdump/archive.ts";
 import { Connection } from "../support/client-traffic.ts";
 import { LabNode, until } from "../support/lab-node.ts";
 import { shell } from "../support/netns/network-namespace.ts";
@@ -182,6 +182,16 @@ describe("the operator's commands", () => {
     const other = kubeIpvs("explain", "--from-dump", path, "10.96.0.99:80");
     assert.deepEqual([other.code, other.out], [1, ""]);
     assert.match(other.err, /has no 10\.96\.0\.99:80; kube-ipvs sysdump SERVICE records it/);
+    const files = unpacked(readFileSync(path));
+    const text = files.parts.get("node-state.json")?.replace('"servers"', '"server"') ?? "";
+    const edited = join(tmpdir(), "edited.tar.gz");
+    writeFileSync(
+      edited,
+      packed({ ...files, parts: new Map([...files.parts, ["node-state.json", text]]) }),
+    );
+    const rejected = kubeIpvs("explain", "--from-dump", edited);
+    assert.deepEqual([rejected.code, rejected.out], [1, ""]);
+    assert.match(rejected.err, /node-state\.json was changed after kube-ipvs sysdump wrote it$/m);
   });
 
   it("compare what nodes serve", () => {
