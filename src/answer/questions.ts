@@ -30,10 +30,14 @@ function subjectParameters(query: PlanSubject): Readonly<Record<string, string>>
     case "service":
       return { namespace: query.namespace, name: query.name };
     case "destination":
-      return { ...query.destination, port: String(query.destination.port) };
+      return destinationParameters(query.destination);
     case "sample":
       return { sample: "true" };
   }
+}
+
+function destinationParameters(destination: Destination): Readonly<Record<string, string>> {
+  return { ...destination, port: String(destination.port) };
 }
 
 /** Returns a string, the error message, if the query is invalid. */
@@ -53,6 +57,11 @@ function readSubject(parameters: URLSearchParams): PlanSubject | string {
   if (parameters.get("sample") === "true") return { kind: "sample" };
   const name = parameters.get("name") ?? "";
   if (name !== "") return { kind: "service", namespace: parameters.get("namespace") ?? "", name };
+  const destination = readDestination(parameters);
+  return typeof destination === "string" ? destination : { kind: "destination", destination };
+}
+
+function readDestination(parameters: URLSearchParams): Destination | string {
   const address = parseIpAddress(parameters.get("address") ?? "");
   if (address === undefined)
     return "address: must be an IP address (or name and namespace of a Service)";
@@ -61,16 +70,19 @@ function readSubject(parameters: URLSearchParams): PlanSubject | string {
   const portText = parameters.get("port") ?? "";
   const port = Number(portText);
   if (!/^\d{1,5}$/.test(portText) || port > 65_535) return "port: must be a number up to 65535";
-  return { kind: "destination", destination: { protocol, address, port } };
+  return { protocol, address, port };
 }
 
-/** Unknown parameters are ignored. */
-export function readServicesQuery(query: URLSearchParams): ServicesQuery {
+/** Unknown parameters are ignored. Returns a string, the error message, if the query is invalid. */
+export function readServicesQuery(query: URLSearchParams): ServicesQuery | string {
   const namespace = query.get("namespace") ?? "";
   const name = query.get("name") ?? "";
+  const destination = query.has("address") ? readDestination(query) : undefined;
+  if (typeof destination === "string") return destination;
   return {
     ...(namespace === "" ? {} : { namespace }),
     ...(name === "" ? {} : { name }),
+    ...(destination === undefined ? {} : { destination }),
     hasEndpoints: query.get("endpoints") === "true",
     hasConnections: query.get("connections") === "true",
   };
@@ -81,6 +93,7 @@ export function servicesTarget(query: ServicesQuery): string {
   const parameters = new URLSearchParams({
     ...(query.namespace === undefined ? {} : { namespace: query.namespace }),
     ...(query.name === undefined ? {} : { name: query.name }),
+    ...(query.destination === undefined ? {} : destinationParameters(query.destination)),
     ...(query.hasEndpoints ? { endpoints: "true" } : {}),
     ...(query.hasConnections ? { connections: "true" } : {}),
   });

@@ -3,6 +3,7 @@ import { familyOf, type IpAddress } from "../base/ip.ts";
 import type { ClaimReason } from "../plan/claims/claim.ts";
 import type { Preference } from "../plan/preference.ts";
 import { markServerId, virtualServerKey } from "../state/virtual-server.ts";
+import type { Destination } from "./answers.ts";
 
 /** A row of `/v1/services`. There is one row for each address, port and protocol of a Service. */
 export interface ServiceRow {
@@ -129,6 +130,8 @@ export interface ServicesQuery {
   readonly namespace?: string;
   /** Services with any name are selected if undefined. */
   readonly name?: string;
+  /** Frontends at any address and port are selected if undefined. */
+  readonly destination?: Destination;
   readonly hasEndpoints: boolean;
   /** Whether to read connection counts from the kernel. Implies `hasEndpoints`. */
   readonly hasConnections: boolean;

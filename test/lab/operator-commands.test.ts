@@ -243,6 +243,8 @@ describe("the operator's commands", () => {
       1,
     );
     assert.equal(kubeIpvs("services", "-A", "-o", "name").out, "default/web\n");
+    assert.equal(kubeIpvs("services", "10.96.0.10:80", "-o", "name").out, "default/web\n");
+    assert.match(kubeIpvs("services", "10.96.0.10:81").err, /No Service at 10\.96\.0\.10:81, /);
     assert.match(
       kubeIpvs("explain", "svc/web", "-o", "short").out,
       /^Packets to 10\.96\.0\.10:80 \(default\/web, cluster-ip\) from [^\n]* balanced over 2 of 3 [^\n]*\n$/,

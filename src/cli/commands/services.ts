@@ -1,6 +1,7 @@
 import { servicesTarget } from "../../answer/questions.ts";
 import type { ServicesQuery } from "../../answer/rows.ts";
 import { servicesView } from "../../answer/services-view.ts";
+import { hostPort } from "../../base/ip.ts";
 import {
   type Command,
   type CommandContext,
@@ -9,20 +10,21 @@ import {
   switchOption,
   watchOption,
 } from "../command.ts";
+import { destinationOf } from "../destination.ts";
 import { isAtPort, serviceNamed } from "../service-name.ts";
 import { printAndWatch } from "../watch.ts";
 
 export const servicesCommand: Command = {
   name: "services",
-  usage: "[[NAMESPACE/]NAME[:PORT]] [flags]",
+  usage: "[[NAMESPACE/]NAME[:PORT] | ADDRESS:PORT] [flags]",
   summary: "print Services' virtual servers, and why endpoints get no traffic",
   description:
-    "Prints one line per address, port and protocol of the Services on this node. With NAME " +
-    "or -o wide, it also prints the endpoints, their connections in the kernel, and why an " +
+    "Prints one line per address, port and protocol of the Services on this node. With NAME, " +
+    "ADDRESS:PORT or -o wide, it also prints the endpoints, their connections in the kernel, and why an " +
     "endpoint is not used.\n" +
     "The data comes from the daemon's operator socket. Without a running daemon, it shows what " +
     "the daemon would find at startup.\n" +
-    "Exit codes: 0 success; 1 error, or no Service is named NAME.",
+    "Exit codes: 0 success; 1 error, or no Service has this name or address.",
   options: [
     ...outputOptions("name"),
     namespaceOption,
@@ -36,6 +38,7 @@ export const servicesCommand: Command = {
       command: "kube-ipvs services web -n shop",
       purpose: "one Service with its endpoints and connections",
     },
+    { command: "kube-ipvs services 10.96.0.10:53/udp", purpose: "the Service at an address" },
     { command: "kube-ipvs services -A -o json", purpose: "everything, for scripts" },
   ],
   run: async (context) => {
@@ -43,7 +46,8 @@ export const servicesCommand: Command = {
     const nothing = nothingText(query);
     const view = servicesView(query.hasConnections, nothing);
     // With --watch, the Service may be created later.
-    const mustExist = query.name !== undefined && context.options.get("watch") !== "true";
+    const isNamed = query.name !== undefined || query.destination !== undefined;
+    const mustExist = isNamed && context.options.get("watch") !== "true";
     const question = { kind: "ServiceList", target: servicesTarget(query) } as const;
     const ask = () => context.source.ask(question, "showing what the daemon would find at startup");
     return await printAndWatch(context, ask, (all) => {
@@ -54,7 +58,7 @@ export const servicesCommand: Command = {
   },
 };
 
-/** The Services that the arguments name. */
+/** The Services that the arguments name. An address belongs to any namespace. */
 export function queryOf({
   options,
   format,
@@ -62,20 +66,32 @@ export function queryOf({
 }: Pick<CommandContext, "options" | "format" | "arguments">): ServicesQuery & {
   readonly port?: string;
 } {
-  const named = serviceNamed(written ?? "", options.get("namespace") ?? "");
+  const destination = destinationOf(written ?? "");
+  const named =
+    destination === undefined
+      ? serviceNamed(written ?? "", options.get("namespace") ?? "")
+      : undefined;
   const namespace = named?.namespace ?? options.get("namespace");
   const isAll = options.get("all-namespaces") === "true";
   const hasDetails = written !== undefined || format === "wide";
   return {
-    ...(isAll || namespace === undefined ? {} : { namespace }),
-    ...(written === undefined ? {} : { name: named?.name ?? written }),
+    ...(destination === undefined
+      ? {
+          ...(isAll || namespace === undefined ? {} : { namespace }),
+          ...(written === undefined ? {} : { name: named?.name ?? written }),
+        }
+      : { destination }),
     ...(named?.port === undefined ? {} : { port: named.port }),
     hasEndpoints: format === "json" || format === "yaml",
     hasConnections: hasDetails && format !== "name",
   };
 }
 
-function nothingText({ namespace, name, port }: ReturnType<typeof queryOf>): string {
+function nothingText({ namespace, name, port, destination }: ReturnType<typeof queryOf>): string {
+  if (destination !== undefined) {
+    const { address, protocol } = destination;
+    return `No Service at ${hostPort(address, destination.port)}, protocol ${protocol}`;
+  }
   const at = port === undefined ? "" : ` with port ${port}`;
   const what = name === undefined ? "No Services" : `No Service ${name}${at}`;
   const where = namespace === undefined ? "" : ` in namespace ${namespace} (-A: all namespaces)`;

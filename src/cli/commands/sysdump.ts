@@ -2,6 +2,7 @@ import { exitCodes, listOf } from "../../answer/answer.ts";
 import type { Answers } from "../../answer/answers.ts";
 import { type PlanSubject, planTarget, servicesTarget } from "../../answer/questions.ts";
 import { rendered } from "../../answer/render.ts";
+import type { ServicesQuery } from "../../answer/rows.ts";
 import { sysdumpView } from "../../answer/sysdump.ts";
 import { systemErrorText } from "../../base/system-error-text.ts";
 import {
@@ -84,9 +85,7 @@ function answerParts(context: CommandContext): {
     if (asked.kind === "answer") return asked.answer;
     throw new Error(`the daemon does not answer: ${asked.reason}`);
   };
-  const { namespace = "default", name } = queryOf({ ...context, format: "json" });
-  const subject: PlanSubject =
-    name === undefined ? { kind: "sample" } : { kind: "service", namespace, name };
+  const subject = subjectOf(queryOf({ ...context, format: "json" }));
   const services = servicesTarget({ hasEndpoints: true, hasConnections: true });
   const part = (name: string, read: () => Promise<unknown>) => ({
     name: `${name}.json`,
@@ -112,4 +111,9 @@ function answerParts(context: CommandContext): {
     part("doctor", async () => (await programs.doctor()).examineNode(config, clock, false)),
     part("plan", async () => (await programs.plan()).planSync(config, runContext())),
   ];
+}
+
+function subjectOf({ namespace = "default", name, destination }: ServicesQuery): PlanSubject {
+  if (destination !== undefined) return { kind: "destination", destination };
+  return name === undefined ? { kind: "sample" } : { kind: "service", namespace, name };
 }

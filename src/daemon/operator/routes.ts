@@ -80,8 +80,9 @@ export async function answerFrom(
     if (view.mode !== "ipvs") return failure(501, `${path}: ${withoutDrains(view.mode)}`);
     return { kind: "list", listKind: "DrainList", rows: drainRows(view, drains) };
   }
-  const rows = serviceRows(view, readServicesQuery(parameters));
-  return { kind: "list", listKind: "ServiceList", rows };
+  const query = readServicesQuery(parameters);
+  if (typeof query === "string") return failure(400, query);
+  return { kind: "list", listKind: "ServiceList", rows: serviceRows(view, query) };
 }
 
 function splitTarget(target: string): {

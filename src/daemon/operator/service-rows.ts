@@ -2,8 +2,9 @@
  * Generates Service rows one by one from the daemon's state. Reads the kernel only for connection counts.
  */
 
+import type { Destination } from "../../answer/answers.ts";
 import type { ServiceRow, ServicesQuery } from "../../answer/rows.ts";
-import { cidrText, familyOf } from "../../base/ip.ts";
+import { cidrText, familyOf, wildcardAddresses } from "../../base/ip.ts";
 import { portRangeText } from "../../base/port-range.ts";
 import type { LostTo } from "../../plan/claims/claim.ts";
 import { isPolicyLocal } from "../../plan/frontends.ts";
@@ -27,7 +28,7 @@ export async function* serviceRows(
   query: ServicesQuery,
 ): AsyncGenerator<ServiceRow> {
   const names = await serviceNames(objectsOf(view), view.clock, query);
-  const wanted = wantedFrontends(view, names);
+  const wanted = frontendsAt(wantedFrontends(view, names), query.destination);
   const context = { view, absence: absenceOf(view.history) };
   if (view.mode !== "ipvs" || !query.hasConnections) {
     for (const one of wanted) yield rowOf(one, context, query);
@@ -43,6 +44,27 @@ export async function* serviceRows(
       yield rowOf(one, { ...context, ...servers }, query);
     }
   }
+}
+
+function* frontendsAt(
+  all: Iterable<WantedFrontend>,
+  destination: Destination | undefined,
+): Generator<WantedFrontend> {
+  for (const one of all) if (destination === undefined || isAt(one, destination)) yield one;
+}
+
+/** Whether the frontend serves the address and port. A node port at the wildcard address serves all addresses. */
+function isAt(
+  { server, range }: WantedFrontend,
+  { protocol, address, port }: Destination,
+): boolean {
+  if (range !== undefined) {
+    const isOf = range.address === address && range.protocols.some((one) => one === protocol);
+    return isOf && range.ranges.some(({ first, last }) => first <= port && port <= last);
+  }
+  const isHere =
+    server.address === address || server.address === wildcardAddresses[familyOf(address)];
+  return isHere && server.port === port && server.protocol === protocol;
 }
 
 export function rowOf(

@@ -84,6 +84,10 @@ describe("kube-ipvs services", () => {
     [["shop/web"], "/v1/services?namespace=shop&name=web&connections=true"],
     [["svc/web"], "/v1/services?namespace=default&name=web&connections=true"],
     [["web", "-o", "name"], "/v1/services?namespace=default&name=web"],
+    [
+      ["[fd00:96::a]:53/udp"],
+      "/v1/services?protocol=UDP&address=fd00%3A96%3A%3Aa&port=53&connections=true",
+    ],
   ];
   for (const [words, target] of cases) {
     it(`${words.join(" ")} requests ${target}`, async () => {
@@ -92,6 +96,13 @@ describe("kube-ipvs services", () => {
       assert.deepEqual([code, targets], [0, [target]]);
     });
   }
+
+  it("fails if no Service has the address", async () => {
+    await listen();
+    items = [];
+    const { code, err } = await services("10.96.0.99:80");
+    assert.deepEqual([code, err.includes("No Service at 10.96.0.99:80, protocol TCP")], [1, true]);
+  });
 
   it("selects a port by number or name", async () => {
     await listen();

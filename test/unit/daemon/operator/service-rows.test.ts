@@ -109,6 +109,40 @@ describe("rows of Services", () => {
     });
   });
 
+  for (const mode of ["ipvs", "iptables"]) {
+    it(`can be restricted to an address and port in ${mode} mode`, async () => {
+      const ports = [
+        servicePort({ nodePort: 30_080 }),
+        servicePort({ name: "dns", protocol: "UDP" }),
+      ];
+      const objects = [
+        service({ type: "NodePort", ports }),
+        service({ name: "other", clusterIps: ["10.96.0.11"] }),
+      ];
+      const found = async (
+        onNode: FakeNode,
+        protocol: "TCP" | "UDP",
+        address: string,
+        port: number,
+      ): Promise<readonly string[]> => {
+        const query = { ...all, destination: { protocol, address: ip(address), port } };
+        const rows = await listOf(serviceRows(onNode.modeView, query));
+        return rows.map((row) => `${row.name}:${row.portName} ${row.frontend}`);
+      };
+      const body = async (onNode: FakeNode): Promise<void> => {
+        assert.deepEqual(await found(onNode, "TCP", "10.96.0.11", 80), ["other:http cluster-ip"]);
+        assert.deepEqual(await found(onNode, "UDP", "10.96.0.10", 80), ["web:dns cluster-ip"]);
+        assert.deepEqual(await found(onNode, "TCP", "192.168.10.11", 30_080), [
+          "web:http node-port",
+        ]);
+        assert.deepEqual(await found(onNode, "UDP", "10.96.0.11", 80), []);
+        assert.deepEqual(await found(onNode, "TCP", "10.96.0.10", 81), []);
+        assert.deepEqual(await found(onNode, "TCP", "fd00::1", 30_080), []);
+      };
+      await withNode(objects, body, { "proxy-mode": mode });
+    });
+  }
+
   it("contain each endpoint with its node, its conditions, and the kernel's connection counts", async () => {
     const endpoints = [endpoint("10.244.1.10", { nodeName: "node-1", zone: "z1" })];
     await withNode([service(), endpointSlice({ endpoints })], async (onNode) => {
