@@ -4,7 +4,7 @@ import { findBackends, leftoverRemoval, removePortals } from "../leftovers/remov
 import { prepareTables } from "../node/prepare-tables.ts";
 import { guardedBy } from "../node/served-before.ts";
 import { readServedByRules, type ServedByRules } from "../node/served-by-rules.ts";
-import { TablesReporter } from "../report/tables-reporter.ts";
+import { LoopReporter } from "../report/loop-reporter.ts";
 import { TablesLoop } from "../sync/tables-loop.ts";
 import type { ModeContext, RunningMode } from "./mode.ts";
 
@@ -15,7 +15,7 @@ export async function beginIptables(parts: ModeContext): Promise<RunningMode> {
   const { families } = prepared;
   const backends = await findBackends(kernel, config, parts);
   await removePortals(kernel, config, { ...parts, backends });
-  const reporter = new TablesReporter({ ...parts, nodeName: config.nodeName });
+  const reporter = new LoopReporter({ ...parts, nodeName: config.nodeName });
   const loop = new TablesLoop(
     { ...parts, reporter, onNodeReady: (node) => parts.onNodeReady(node, families) },
     live,

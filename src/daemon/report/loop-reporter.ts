@@ -10,9 +10,16 @@ import { type TrafficPolicy, trafficPolicies } from "../../model/topology.ts";
 import type { ConntrackPass } from "../../reconcile/apply/outcome.ts";
 import type { FamilySync } from "../../reconcile/iptables/tables-reconciler.ts";
 import { changeCount, type SyncReport } from "../../reconcile/report.ts";
-import { ConflictReporter } from "./conflict-reporter.ts";
-import { type Claimed, conflictsOf } from "./conflicts.ts";
+import {
+  type Claimed,
+  type Conflict,
+  type ConflictReason,
+  conflictReasons,
+  conflictsOf,
+} from "./conflicts.ts";
 import { DryRunReporter, type PendingChange, pendingChanges } from "./dry-run-reporter.ts";
+import { conflictEvent } from "./events.ts";
+import { Findings } from "./findings.ts";
 import { FirstSync } from "./first-sync.ts";
 import type { ProxyHealth } from "./proxy-health.ts";
 import { RejectionReporter } from "./rejection-reporter.ts";
@@ -48,29 +55,43 @@ export interface LoopSummary extends Claimed {
   };
 }
 
+/** Findings that exist only in some modes. */
+export interface ModeFindings {
+  /** The syncs of each family. Undefined if the families share one sync. */
+  readonly passes?: readonly FamilySync[] | undefined;
+  /** Whether metrics show the rules of each family. */
+  readonly countsRules?: true;
+  /** Values to log with the first successful sync. */
+  readonly figures?: LogKeys;
+  /** Further changes that a sync in observe-only mode would make. */
+  readonly pending?: readonly PendingChange[];
+}
+
 /** A sync of one family. */
 type FamilyPass = Pick<FamilySync, "family" | "elapsedMs" | "isFull" | "hasWorked">;
 
 /** Failures that are logged individually. Further ones are only counted. */
 const maxLoggedFailures = 10;
 
-/**
- * Reports cluster changes and sync results as metrics, health, log lines and Events. `Findings` are the findings that
- * exist in only one mode.
- */
-export abstract class LoopReporter<Findings> {
+/** Reports cluster changes and sync results as metrics, health, log lines and Events. */
+export class LoopReporter<Found extends ModeFindings = ModeFindings> {
   protected readonly targets: ReportTargets;
   /** The results of the last syncs. */
   readonly history: SyncHistory;
   readonly firstSync: FirstSync;
-  readonly #conflicts: ConflictReporter;
+  readonly #conflicts: Findings<Conflict>;
   protected readonly rejections: RejectionReporter;
   readonly #dryRun: DryRunReporter;
 
   constructor(targets: ReportTargets) {
     this.targets = targets;
     this.history = new SyncHistory(targets.clock);
-    this.#conflicts = new ConflictReporter({ ...targets, history: this.history });
+    this.#conflicts = new Findings(targets, (conflict) => ({
+      key: conflict.key,
+      begins: conflict.event,
+      keys: { ...conflict.keys, reason: conflict.reason },
+      events: [conflictEvent(targets.nodeName, conflict)],
+    }));
     this.rejections = new RejectionReporter(targets);
     this.#dryRun = new DryRunReporter(targets);
     this.firstSync = new FirstSync(targets);
@@ -125,12 +146,11 @@ export abstract class LoopReporter<Findings> {
   }
 
   /** Call this when a sync has ended. */
-  synced(summary: LoopSummary, findings: Findings): void {
+  synced(summary: LoopSummary, findings: Found): void {
     const { report, desired, families, elapsedMs, isFull } = summary;
     const hasWorked = this.#noteSync(summary, findings);
-    const passes =
-      this.passesOf(findings) ??
-      families.map((family) => ({ family, elapsedMs, isFull, hasWorked }));
+    const passes: readonly FamilyPass[] =
+      findings.passes ?? families.map((family) => ({ family, elapsedMs, isFull, hasWorked }));
     for (const pass of passes) this.#noteFamily(pass);
     this.#countWithoutLocal(desired, families);
     this.noteFindings(findings, summary);
@@ -138,25 +158,43 @@ export abstract class LoopReporter<Findings> {
     for (const pass of passes) this.#logCompletion(pass, summary);
     if (!hasWorked) return;
     this.#observeLatency(summary.triggers);
-    this.#conflicts.report(conflictsOf(summary, report.conflicts));
+    this.#noteConflicts(conflictsOf(summary, report.conflicts));
     this.firstSync.succeeded(summary, () => this.figuresOf(findings));
   }
 
-  /** The syncs of each family. Undefined if the families share one sync. */
-  protected passesOf(_findings: Findings): readonly FamilyPass[] | undefined {
-    return undefined;
+  /** Reports findings of this mode. */
+  protected noteFindings({ passes = [], countsRules }: Found, summary: LoopSummary): void {
+    if (countsRules) for (const pass of passes) this.#countRules(pass, summary);
   }
 
-  protected abstract noteFindings(findings: Findings, summary: LoopSummary): void;
+  #countRules(
+    { family, elapsedMs, isFull, totalRules, writtenRules }: FamilySync,
+    { report, observeOnly }: LoopSummary,
+  ): void {
+    const { metrics } = this.targets;
+    const duration = isFull ? metrics.fullSyncDuration : metrics.partialSyncDuration;
+    duration.observe({ ip_family: family }, elapsedMs / 1000);
+    for (const [table, count] of totalRules) {
+      const labels = { ip_family: family, table };
+      metrics.iptablesRules.set(labels, count);
+      metrics.iptablesRulesWritten.set(labels, writtenRules.get(table) ?? 0);
+    }
+    if (observeOnly || isFull || !report.failedRestores.includes(family)) return;
+    metrics.partialRestoreFailures.inc({ ip_family: family });
+  }
 
   /** Values to log with the first successful sync. */
-  protected figuresOf(_findings: Findings): LogKeys {
-    return {};
+  protected figuresOf({ figures = {} }: Found): LogKeys {
+    return figures;
   }
 
-  /** The changes that a sync in observe-only mode would make. */
-  protected pendingOf({ report }: LoopSummary, _findings: Findings): readonly PendingChange[] {
-    return pendingChanges(report.plan);
+  /** Counts Service conflicts by reason, and reports each when it appears. */
+  #noteConflicts(conflicts: readonly Conflict[]): void {
+    for (const reason of Object.keys(conflictReasons) as ConflictReason[]) {
+      const count = conflicts.filter((conflict) => conflict.reason === reason).length;
+      this.targets.metrics.conflicts.set({ reason }, count);
+    }
+    this.history.conflicts = this.#conflicts.replace(conflicts);
   }
 
   #noteFamily({ family, elapsedMs, hasWorked }: FamilyPass): void {
@@ -168,7 +206,7 @@ export abstract class LoopReporter<Findings> {
   }
 
   /** Returns whether the sync succeeded. */
-  #noteSync(summary: LoopSummary, findings: Findings): boolean {
+  #noteSync(summary: LoopSummary, { pending = [] }: Found): boolean {
     const { report, isFull, observeOnly, elapsedMs } = summary;
     const { metrics } = this.targets;
     const hasWorked = report.failures.length === 0;
@@ -178,7 +216,7 @@ export abstract class LoopReporter<Findings> {
     const kind = isFull ? "full" : "partial";
     metrics.syncRuns.inc({ kind, result: hasWorked ? "success" : "failure" });
     if (!observeOnly) this.countChanges(report);
-    else if (hasWorked) this.#dryRun.planned(this.pendingOf(summary, findings));
+    else if (hasWorked) this.#dryRun.planned([...pending, ...pendingChanges(report.plan)]);
     if (hasWorked) this.rejections.report(report.rejections);
     return hasWorked;
   }

@@ -6,7 +6,12 @@ import type { SyncReport } from "../../reconcile/report.ts";
 import type { ReconcileConflict } from "../../reconcile/status/repairs.ts";
 import { subjectText } from "../../reconcile/subject.ts";
 import { Findings } from "./findings.ts";
-import { LoopReporter, type LoopSummary, type ReportTargets } from "./loop-reporter.ts";
+import {
+  LoopReporter,
+  type LoopSummary,
+  type ModeFindings,
+  type ReportTargets,
+} from "./loop-reporter.ts";
 import {
   annotationFinding,
   type FoundServer,
@@ -26,7 +31,7 @@ export interface DrainFigures {
 }
 
 /** Findings that exist only in IPVS mode. */
-export interface IpvsFindings {
+export interface IpvsFindings extends ModeFindings {
   readonly desired: DesiredState;
   /** Ignored annotations, by Service. Undefined if there are none. */
   readonly annotationProblems?: ReadonlyMap<ServiceName, readonly AnnotationProblem[]>;

@@ -13,7 +13,7 @@ export interface CheckContext {
   readonly clock: Clock;
   readonly log: Logger;
   readonly live: LiveConfig;
-  readonly reporter: Pick<LoopReporter<never>, "driftDetected">;
+  readonly reporter: Pick<LoopReporter, "driftDetected">;
   readonly node: KnownNode;
   /** Prevents a sync and a check from overlapping because both change the cached kernel state. */
   readonly exclusive: Exclusive;

@@ -11,7 +11,7 @@ import type { PlanContext } from "../../plan/plan-context.ts";
 import type { ApplyProgress } from "../../reconcile/apply/pass.ts";
 import type { KnownNode } from "../node/known-node.ts";
 import type { LiveConfig } from "../process/live-config.ts";
-import type { LoopReporter, LoopSummary } from "../report/loop-reporter.ts";
+import type { LoopReporter, LoopSummary, ModeFindings } from "../report/loop-reporter.ts";
 import type { Checks } from "./checks.ts";
 import { ClusterInput, type ClusterInputOptions, type LoopContext } from "./cluster-input.ts";
 import { Runner, runnerOptions } from "./runner.ts";
@@ -46,7 +46,7 @@ export interface LoopOptions<P>
  */
 export abstract class Loop<
   P extends Plan,
-  Findings,
+  Findings extends ModeFindings,
   Parts extends LoopContext & { readonly reporter: LoopReporter<Findings> },
 > {
   protected readonly parts: Parts;

@@ -8,26 +8,26 @@ import type { IptablesNodeOptions } from "../../plan/iptables/options.ts";
 import { sharedChains } from "../../plan/iptables/shared-chains.ts";
 import { TablesPlan } from "../../plan/iptables/tables-plan.ts";
 import { loopbackAddresses } from "../../plan/loopback-node-ports.ts";
-import { type FamilySync, TablesReconciler } from "../../reconcile/iptables/tables-reconciler.ts";
+import { TablesReconciler } from "../../reconcile/iptables/tables-reconciler.ts";
 import type { RuleSet } from "../../state/rule.ts";
 import { iptablesOptionsOf } from "../node/iptables-facts.ts";
 import { type PreparedTables, routeLocalnet } from "../node/prepare-tables.ts";
 import { findHoldersInRules, readServedByRules } from "../node/served-by-rules.ts";
 import type { ServedAddress } from "../operator/daemon-view.ts";
 import type { LiveConfig } from "../process/live-config.ts";
-import type { TablesReporter } from "../report/tables-reporter.ts";
+import type { LoopReporter, ModeFindings } from "../report/loop-reporter.ts";
 import { type CheckContext, Checks, checkShare, paceOf } from "./checks.ts";
 import type { KernelLoopContext } from "./cluster-input.ts";
 import { Loop, type LoopResult } from "./loop.ts";
 
 export interface TablesLoopContext extends KernelLoopContext {
-  readonly reporter: TablesReporter;
+  readonly reporter: LoopReporter;
 }
 
 const noRules: RuleSet = { chains: [], jumps: [] };
 
 /** The loop of iptables mode. */
-export class TablesLoop extends Loop<TablesPlan, readonly FamilySync[], TablesLoopContext> {
+export class TablesLoop extends Loop<TablesPlan, ModeFindings, TablesLoopContext> {
   readonly #prepared: PreparedTables;
   readonly #reconciler: TablesReconciler;
   protected override readonly checks: Checks;
@@ -89,7 +89,7 @@ export class TablesLoop extends Loop<TablesPlan, readonly FamilySync[], TablesLo
     return inSlices(this.parts.clock, this.plan.update(options));
   }
 
-  protected override async reconcile(): Promise<LoopResult<readonly FamilySync[]>> {
+  protected override async reconcile(): Promise<LoopResult<ModeFindings>> {
     const { desired } = this.plan;
     const report = await this.#reconciler.sync({
       desired,
@@ -99,7 +99,8 @@ export class TablesLoop extends Loop<TablesPlan, readonly FamilySync[], TablesLo
     const { families } = report;
     // From now on, every Service keeps the addresses that it owns.
     if (this.#withOwners.size === families.length) desired.claims.settle();
-    return { report, isFull: families.some(({ isFull }) => isFull), findings: families };
+    const findings = { passes: families, countsRules: true } as const;
+    return { report, isFull: families.some(({ isFull }) => isFull), findings };
   }
 
   /** On the first call, the existing rules determine the owners of a family's contested addresses. */

@@ -18,7 +18,7 @@ import { leftoverRemoval } from "../leftovers/remove-leftovers.ts";
 import { type RunModeParts, type RunOfMode, runMode } from "../modes/run-mode.ts";
 import type { ListenersView, ServedAddress } from "../operator/daemon-view.ts";
 import { connectionLimitEvent } from "../report/events.ts";
-import { ListenerReporter } from "../report/listener-reporter.ts";
+import { LoopReporter } from "../report/loop-reporter.ts";
 import type { SyncHistory } from "../report/sync-history.ts";
 import type { DaemonParts } from "../start.ts";
 import { readNodeAddresses } from "./node-addresses.ts";
@@ -58,7 +58,7 @@ export async function beginUserspace(
     ? new ObservedListeners({ config, iptables, won: (wanted) => loop.won(wanted) })
     : undefined;
   const proxier = observed ?? openProxier(config, parts, usable);
-  const reporter = new ListenerReporter({ ...parts, nodeName: config.nodeName });
+  const reporter = new LoopReporter({ ...parts, nodeName: config.nodeName });
   const ran = parts.modeRecord?.earlier ?? new Set();
   const removal = whole && { removeLeftovers: leftoverRemoval(whole, config, { clock, log, ran }) };
   const { mode, settled, stop } = await runMode({ ...parts, config }, async (shared) => {

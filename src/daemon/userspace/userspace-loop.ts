@@ -15,7 +15,7 @@ import type { ServiceListener } from "../../userspace/service-listeners.ts";
 import { findHoldersInRules, readServedByRules } from "../node/served-by-rules.ts";
 import type { LiveConfig } from "../process/live-config.ts";
 import type { PendingChange } from "../report/dry-run-reporter.ts";
-import type { ListenerFindings, ListenerReporter } from "../report/listener-reporter.ts";
+import type { LoopReporter, ModeFindings } from "../report/loop-reporter.ts";
 import type { LoopContext } from "../sync/cluster-input.ts";
 import { Loop, type LoopChecks, type LoopOptions, type LoopResult } from "../sync/loop.ts";
 import { ListenerPlan } from "./listener-plan.ts";
@@ -39,7 +39,7 @@ export interface Listeners
 export interface UserspaceLoopContext
   extends LoopContext,
     Pick<LoopOptions<ListenerPlan>, "families"> {
-  readonly reporter: ListenerReporter;
+  readonly reporter: LoopReporter;
   readonly proxier: Listeners;
   /** If undefined, there are only listeners, without rules. */
   readonly tables?: { readonly iptables: Iptables; readonly conntrack: Conntrack } | undefined;
@@ -49,7 +49,7 @@ export interface UserspaceLoopContext
  * The loop of userspace mode. Updates the listeners for changed Services and endpoints, then the rules that redirect
  * to the listeners.
  */
-export class UserspaceLoop extends Loop<ListenerPlan, ListenerFindings, UserspaceLoopContext> {
+export class UserspaceLoop extends Loop<ListenerPlan, ModeFindings, UserspaceLoopContext> {
   protected override readonly checks: LoopChecks;
   /** Undefined if there are no rules. */
   readonly #reconciler: TablesReconciler | undefined;
@@ -127,8 +127,8 @@ export class UserspaceLoop extends Loop<ListenerPlan, ListenerFindings, Userspac
     return pending;
   }
 
-  protected override async reconcile(): Promise<LoopResult<ListenerFindings>> {
-    const { proxier, reporter } = this.parts;
+  protected override async reconcile(): Promise<LoopResult<ModeFindings>> {
+    const { proxier, reporter, log } = this.parts;
     const open = (): readonly OpenListener[] => proxier.openOnceStarted?.() ?? this.open();
     const goal = portalGoal(open, [...this.node.addresses], (family) => this.#findOwners(family));
     const written = await this.#reconciler?.sync(goal);
@@ -137,11 +137,12 @@ export class UserspaceLoop extends Loop<ListenerPlan, ListenerFindings, Userspac
     if (this.#withOwners.size === this.families.length) this.plan.claims.settle();
     const { openCount: connections, pending = none } = proxier;
     const listeners = proxier.open().length;
-    const families = written?.families;
+    log.verbose(2, "Listeners of userspace mode", { listeners, connections });
+    const passes = written?.families;
     return {
       report: written ?? emptyReport,
-      isFull: families?.some(({ isFull }) => isFull) ?? reporter.history.last === undefined,
-      findings: { listeners, connections, pending, families },
+      isFull: passes?.some(({ isFull }) => isFull) ?? reporter.history.last === undefined,
+      findings: { passes, pending, figures: { listeners } },
     };
   }
 

@@ -4,7 +4,7 @@ import { describe, it } from "node:test";
 import { silentEvents } from "../../../../src/api/event.ts";
 import { silentLogger } from "../../../../src/base/log.ts";
 import { loadConfig } from "../../../../src/config/load-config.ts";
-import { ListenerReporter } from "../../../../src/daemon/report/listener-reporter.ts";
+import { LoopReporter } from "../../../../src/daemon/report/loop-reporter.ts";
 import { ProxyHealth } from "../../../../src/daemon/report/proxy-health.ts";
 import { socketlessNetwork } from "../../../../src/daemon/userspace/open-userspace-kernel.ts";
 import {
@@ -38,7 +38,7 @@ function loopOn(
   return new UserspaceLoop(
     {
       ...{ clock, log },
-      reporter: new ListenerReporter({
+      reporter: new LoopReporter({
         ...{ clock, log, health, metrics, events: silentEvents, nodeName: "node-1" },
       }),
       proxier: {
