@@ -19,13 +19,7 @@ import {
 } from "../reconcile/clean-up.ts";
 import { planObject } from "../reconcile/plan-object.ts";
 import { ownedBy } from "./leftovers/ipvs-leftovers.ts";
-import {
-  type NftRemoval,
-  presentNftTables,
-  removeNftTables,
-  tableOfIpvsMode,
-  tableOfKubeProxy,
-} from "./leftovers/nft-leftovers.ts";
+import { removeNftTables, tableOfIpvsMode, tableOfKubeProxy } from "./leftovers/nft-leftovers.ts";
 import { mayBeInUse, unusedIpSets } from "./leftovers/remove-leftovers.ts";
 import { type LeftoverModes, rulesGoals } from "./leftovers/rule-leftovers.ts";
 import type { Mode } from "./leftovers/rules-of-modes.ts";
@@ -107,7 +101,7 @@ export async function planCleanUp(
   };
 }
 
-/** Reads ownership, nftables tables and supported families before the first write. Rejects if such a read fails. */
+/** Reads ownership and supported families before the first write. Rejects if such a read fails. */
 async function removeAll(
   kernel: Kernel,
   config: Config,
@@ -119,17 +113,14 @@ async function removeAll(
   const leftovers = { modes, current: undefined };
   const { iptables } = kernel;
   const ipvs = { ...(await ownedBy(kernel, config)), hasIpvs: await findIpvs(kernel) };
-  const present = user === undefined ? await presentNftTables(kernel, tableOfKubeProxy) : [];
-  const ourTables = await presentNftTables(kernel, tableOfIpvsMode);
   const probes = await Promise.all(ipFamilies.map((family) => iptables.probe(family)));
   const families = ipFamilies.filter((_, index) => probes[index]?.isSupported);
   const backends = (await kernel.unusedBackends?.()) ?? [];
   const ipSets = await unusedIpSets(kernel);
   const cleanUpOthers = (): ReturnType<typeof cleanUpUnused> =>
     cleanUpUnused({ kernel, clock, isDryRun }, { ...leftovers, backends, ipSets }, config);
-  const removeTables = async (tables: readonly string[]): Promise<NftRemoval> =>
-    isDryRun ? { removed: tables, failures: [] } : removeNftTables(kernel, tables);
-  const nft = await removeTables(present);
+  const ofKubeProxy = user === undefined ? [tableOfKubeProxy] : [];
+  const nft = await Promise.all(ofKubeProxy.map((name) => removeNftTables(kernel, name, isDryRun)));
   const rules = rulesGoals(families, leftovers, config, iptables);
   // With iptables, the other backend's rules refer to the ipsets in use, so they are removed first. With nf_tables, the
   // unused ipsets mark virtual servers as ours, so they are removed last.
@@ -137,13 +128,13 @@ async function removeAll(
   const used = await cleanUp({ kernel, clock, isDryRun }, { rules, ipvs });
   const unused = first ?? (await cleanUpOthers());
   // Source ranges must apply as long as virtual servers exist.
-  const own = await removeTables(ourTables);
+  nft.push(await removeNftTables(kernel, tableOfIpvsMode, isDryRun));
   return {
     ...used,
     ...(user === undefined ? {} : { kubeProxy: user }),
-    nftTables: [...nft.removed, ...own.removed],
+    nftTables: nft.flatMap(({ removed }) => removed),
     unused,
-    failures: [...unused.failures, ...nft.failures, ...used.failures, ...own.failures],
+    failures: [unused, ...nft, used].flatMap(({ failures }) => failures),
     kept: [...used.kept, ...unused.kept],
   };
 }

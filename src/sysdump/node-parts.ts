@@ -1,6 +1,6 @@
 /** The parts of an archive that are read from this node: kernel state, settings, rules, metrics and log. */
 import { closeSync, fstatSync, openSync, readdirSync, readFileSync, readSync } from "node:fs";
-
+import { attempt } from "../base/attempt.ts";
 import type { Clock } from "../base/clock.ts";
 import { hostPort, ipFamilies, wildcardAddresses } from "../base/ip.ts";
 import type { Config } from "../config/config.ts";
@@ -90,13 +90,9 @@ function programPart(name: string, program: string, ...args: readonly string[]):
   };
 }
 
+/** Undefined if the kernel does not have this file. */
 function fileOf(path: string): string | undefined {
-  try {
-    return readFileSync(path, "utf8");
-  } catch {
-    // The kernel does not have this file.
-    return undefined;
-  }
+  return attempt(() => readFileSync(path, "utf8"));
 }
 
 function fileText(path: string): string {
@@ -114,13 +110,8 @@ function settingLines(pattern: string): readonly string[] {
 function expanded(folder: string, [first, ...rest]: readonly string[]): readonly string[] {
   if (first === undefined) return [folder];
   if (!first.endsWith("*")) return expanded(`${folder}/${first}`, rest);
-  let names: readonly string[] = [];
-  try {
-    names = readdirSync(folder);
-  } catch {
-    // The module is not loaded.
-  }
-  return names
+  // If the module is not loaded, there is no folder.
+  return (attempt(() => readdirSync(folder)) ?? [])
     .filter((name) => name.startsWith(first.slice(0, -1)))
     .flatMap((name) => expanded(`${folder}/${name}`, rest));
 }
