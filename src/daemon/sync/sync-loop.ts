@@ -1,3 +1,4 @@
+import { background } from "../../base/background.ts";
 import { earliest } from "../../base/earliest.ts";
 import type { IpAddress, IpFamily } from "../../base/ip.ts";
 import { isAllowedScheduler } from "../../base/scheduler.ts";
@@ -22,7 +23,6 @@ import type { KernelLoopContext } from "./cluster-input.ts";
 import { findHolders } from "./find-holders.ts";
 import { KernelChecks } from "./kernel-checks.ts";
 import { Loop, type LoopResult } from "./loop.ts";
-import { PlanAhead } from "./plan-ahead.ts";
 
 export interface SyncLoopContext extends KernelLoopContext {
   readonly reporter: SyncReporter;
@@ -36,18 +36,32 @@ export interface SyncLoopContext extends KernelLoopContext {
   readonly localhostNodePorts?: LocalhostNodePorts;
 }
 
+/**
+ * Minimum number of listed objects between two passes that plan ahead: half a list page. Passes are then frequent enough
+ * that little work remains after the last page.
+ */
+const fewestNotes = 256;
+/**
+ * Each pass examines all pending Services. If many are pending, a pass starts only when the number of new objects
+ * reaches an eighth of them.
+ */
+const pendingPerNote = 8;
+
 /** The loop of IPVS mode. */
 export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
   readonly #observeOnly: boolean;
   readonly #schedulers: AvailableSchedulers;
   readonly #reconciler: Reconciler;
   protected override readonly checks: KernelChecks;
-  readonly #planAhead: PlanAhead;
+  /** Whether Services are being planned ahead. Remains true if this fails; the first sync then reports the error. */
+  #isPlanningAhead = false;
+  /** Number of objects listed since then, including slices, which may complete a pending Service. */
+  #notes = 0;
   #lastGoal: SyncGoal | undefined;
   #options: PlanOptions | undefined;
 
   constructor(parts: SyncLoopContext, live: LiveConfig, families: readonly IpFamily[]) {
-    const { kernel, clock, log, healthChecks, localhostNodePorts } = parts;
+    const { kernel, clock, healthChecks, localhostNodePorts } = parts;
     super(parts, {
       ...{ live, families },
       makePlan: (context) =>
@@ -62,10 +76,6 @@ export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
       areWeightsDefault: () => live.current.tuning.weights === "node",
     });
     this.#observeOnly = live.current.observeOnly;
-    this.#planAhead = new PlanAhead({
-      ...{ clock, log, plan: this.plan, node: this.node, exclusive: this.exclusive },
-      isListing: () => this.input.isListing,
-    });
     this.#schedulers = new AvailableSchedulers({
       ...{ ipvs: kernel.ipvs, clock, families },
       isAllowed: (name) => isAllowedScheduler(name, live.current.extraSchedulers),
@@ -120,8 +130,19 @@ export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
     this.#schedulers.noteService(...change);
   }
 
+  /** Plans Services while their lists arrive so that the first sync has little left to plan. Writes nothing. */
   protected override noteListed(): void {
-    this.#planAhead.note();
+    this.#notes += 1;
+    const fewest = Math.max(fewestNotes, this.plan.tracker.pendingCount / pendingPerNote);
+    if (this.#isPlanningAhead || this.#notes < fewest || !this.input.isListing) return;
+    this.#isPlanningAhead = true;
+    this.#notes = 0;
+    const pass = this.exclusive.run(async () => {
+      const options = await this.node.refresh();
+      if (this.input.isListing) await inSlices(this.parts.clock, this.plan.updateAhead(options));
+      this.#isPlanningAhead = false;
+    });
+    background(pass, this.parts.log, "planning ahead");
   }
 
   protected override async planChanges(nowMs: number): Promise<PendingChanges> {
