@@ -7,7 +7,7 @@ import { type Clock, systemClock } from "../base/clock.ts";
 import { errorText } from "../base/error-text.ts";
 import { ipFamilies } from "../base/ip.ts";
 import type { Config } from "../config/config.ts";
-import type { IpSets, Iptables, Kernel } from "../kernel/kernel.ts";
+import type { Kernel } from "../kernel/kernel.ts";
 import { observeOnly } from "../kernel/observe-only.ts";
 import type { ChangeKind } from "../reconcile/change.ts";
 import { emptyPlan } from "../reconcile/change-plan.ts";
@@ -20,8 +20,8 @@ import {
 import { planObject } from "../reconcile/plan-object.ts";
 import { ownedBy } from "./leftovers/ipvs-leftovers.ts";
 import { removeNftTables, tableOfIpvsMode, tableOfKubeProxy } from "./leftovers/nft-leftovers.ts";
-import { mayBeInUse, unusedIpSets } from "./leftovers/remove-leftovers.ts";
-import { type LeftoverModes, rulesGoals } from "./leftovers/rule-leftovers.ts";
+import { mayBeInUse, type UnusedGoal, unusedGoals } from "./leftovers/remove-leftovers.ts";
+import { rulesGoals } from "./leftovers/rule-leftovers.ts";
 import type { Mode } from "./leftovers/rules-of-modes.ts";
 import { type OtherProxy, proxyText } from "./node/other-proxy.ts";
 import { removeLeftoverSocket } from "./operator/operator-socket.ts";
@@ -110,18 +110,16 @@ async function removeAll(
   const user = userOfRules(config, proxy);
   const ours: readonly Mode[] = ["ipvs", "userspace"];
   const modes = user === undefined ? [...ours, "iptables" as const] : ours;
-  const leftovers = { modes, current: undefined };
   const { iptables } = kernel;
   const ipvs = { ...(await ownedBy(kernel, config)), hasIpvs: await findIpvs(kernel) };
   const probes = await Promise.all(ipFamilies.map((family) => iptables.probe(family)));
   const families = ipFamilies.filter((_, index) => probes[index]?.isSupported);
-  const backends = (await kernel.unusedBackends?.()) ?? [];
-  const ipSets = await unusedIpSets(kernel);
+  const others = await unusedGoals(kernel, config, { modes });
   const cleanUpOthers = (): ReturnType<typeof cleanUpUnused> =>
-    cleanUpUnused({ kernel, clock, isDryRun }, { ...leftovers, backends, ipSets }, config);
+    cleanUpUnused({ clock, isDryRun }, others);
   const ofKubeProxy = user === undefined ? [tableOfKubeProxy] : [];
   const nft = await Promise.all(ofKubeProxy.map((name) => removeNftTables(kernel, name, isDryRun)));
-  const rules = rulesGoals(families, leftovers, config, iptables);
+  const rules = rulesGoals(families, { modes, current: undefined }, config, iptables);
   // With iptables, the other backend's rules refer to the ipsets in use, so they are removed first. With nf_tables, the
   // unused ipsets mark virtual servers as ours, so they are removed last.
   const first = iptables.backend === "nftables" ? undefined : await cleanUpOthers();
@@ -141,27 +139,12 @@ async function removeAll(
 
 /** Cleans up unused iptables backends, and ipset if sets are in nf_tables. */
 async function cleanUpUnused(
-  { kernel, ...context }: ReconcileContext,
-  {
-    backends,
-    ipSets,
-    ...leftovers
-  }: LeftoverModes & {
-    readonly backends: readonly Iptables[];
-    readonly ipSets: IpSets | undefined;
-  },
-  config: Config,
+  context: Omit<ReconcileContext, "kernel">,
+  goals: readonly UnusedGoal[],
 ): Promise<NodeCleanUp["unused"] & CleanUpReport> {
   const reports: (CleanUpReport & { readonly backend: string })[] = [];
-  for (const iptables of backends) {
-    const rules = rulesGoals(ipFamilies, leftovers, config, iptables);
-    const report = await cleanUp({ ...context, kernel: { ...kernel, iptables } }, { rules });
-    reports.push(inBackend(report, iptables.backend));
-  }
-  if (ipSets !== undefined) {
-    const goal = { rules: new Map(), hasSets: true } as const;
-    const report = await cleanUp({ ...context, kernel: { ...kernel, ipSets } }, goal);
-    reports.push(inBackend(report, "ipset"));
+  for (const { backend, kernel, goal } of goals) {
+    reports.push(inBackend(await cleanUp({ ...context, kernel }, goal), backend));
   }
   const changes = new Map<ChangeKind, number>();
   for (const report of reports) {

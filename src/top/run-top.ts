@@ -1,9 +1,13 @@
 /** Runs `kube-ipvs top`, which changes nothing. */
+import { listOf } from "../answer/answer.ts";
 import type { TrafficList } from "../answer/traffic.ts";
+import { sleep } from "../base/clock.ts";
 import { openReaders } from "../kernel/open-readers.ts";
-import type { TrafficKernel } from "../kernel/sample-traffic.ts";
+import { sampleTraffic, type TrafficKernel } from "../kernel/sample-traffic.ts";
+import { NameLookup } from "./names.ts";
 import type { TopOptions, TopSources } from "./options.ts";
-import { readTrafficFrom } from "./read-traffic.ts";
+import { estimatorNotes, SampleHistory } from "./reading.ts";
+import { filtered, rowsOf, sorted } from "./rows.ts";
 import { runLiveOn } from "./run-live.ts";
 import { openTerminal } from "./terminal.ts";
 
@@ -39,4 +43,41 @@ async function withKernel<T>(
   } finally {
     kernel.close();
   }
+}
+
+/** Maximum wait for names after the second reading, because the cluster may not answer. */
+const namesDeadlineMs = 10_000;
+
+/** Computes one table from two readings. */
+export async function readTrafficFrom(
+  kernel: TrafficKernel,
+  { clock, readNames }: TopSources,
+  options: Pick<TopOptions, "intervalMs" | "sort" | "filter">,
+): Promise<TrafficList> {
+  const history = new SampleHistory();
+  const first = await sampleTraffic(kernel, clock);
+  history.add(first);
+  const names = new NameLookup(readNames, clock);
+  const deadline = new AbortController();
+  const named = names.ask(first.servers.map(({ key }) => key)).then(() => deadline.abort());
+  await sleep(clock, Math.max(0, first.atMs + options.intervalMs - clock.monotonicMs()));
+  const last = await sampleTraffic(kernel, clock);
+  history.add(last);
+  await Promise.race([named, sleep(clock, namesDeadlineMs, deadline.signal)]);
+  const rows = rowsOf(last.servers, names.owners, (one) => history.figuresOf(one));
+  const items = sorted(filtered(rows, options.filter), options.sort, false);
+  const isEmpty = last.servers.length === 0;
+  const unmatched = `No row contains ${JSON.stringify(options.filter)}`;
+  return {
+    ...listOf("TrafficList", items),
+    intervalSeconds: Math.round(last.atMs - first.atMs) / 1_000,
+    estimator: last.isCounting ? "on" : "off",
+    notes: [
+      ...estimatorNotes(last),
+      ...(deadline.signal.aborted
+        ? names.notes
+        : ["Service names are not available: no answer within 10 s"]),
+      ...(isEmpty ? ["No virtual servers on this node"] : items.length === 0 ? [unmatched] : []),
+    ],
+  };
 }

@@ -8,7 +8,7 @@ import { serverFailedEvent } from "../report/events.ts";
 import type { ProxyHealth } from "../report/proxy-health.ts";
 import { authorizingResponder } from "./authorizing-responder.ts";
 import { healthResponder } from "./health-server.ts";
-import { HttpListener } from "./http-listener.ts";
+import { HttpListener, type HttpListenerOptions } from "./http-listener.ts";
 import { type MetricsServerConfig, metricsResponder, type ShownConfig } from "./metrics-server.ts";
 import type { Exposition } from "./pages/metrics-page.ts";
 
@@ -43,44 +43,37 @@ export async function startServers(
   config: ServerConfig,
 ): Promise<() => Promise<void>> {
   const { clock, metrics, health, events, authorizer } = dependencies;
-  const { nodeName, healthzBindAddress, metricsBindAddress, secureMetrics, isBindFailureFatal } =
-    config;
-  // As in kube-proxy, only a failure that ends the program causes an Event.
-  const failed = (server: "health" | "metrics") => (reason: string) => {
-    if (isBindFailureFatal) events.record(serverFailedEvent(nodeName, server, reason));
-  };
+  const { nodeName, healthzBindAddress, secureMetrics, isBindFailureFatal } = config;
+  const listenerOf = (
+    kind: "health" | "metrics",
+    options: Pick<HttpListenerOptions, "name" | "address" | "certificate" | "respond">,
+  ): HttpListener =>
+    new HttpListener(dependencies, {
+      ...options,
+      isFailureFatal: isBindFailureFatal,
+      // As in kube-proxy, only a failure that ends the program causes an Event.
+      onFailure: (reason) => {
+        if (isBindFailureFatal) events.record(serverFailedEvent(nodeName, kind, reason));
+      },
+    });
   const respond = metricsResponder(dependencies, config);
   const listeners = [
-    new HttpListener(dependencies, {
-      name: "metrics server",
-      address: metricsBindAddress,
-      isFailureFatal: isBindFailureFatal,
-      respond,
-      onFailure: failed("metrics"),
-    }),
+    listenerOf("metrics", { name: "metrics server", address: config.metricsBindAddress, respond }),
   ];
   if (secureMetrics !== undefined && authorizer !== undefined) {
     listeners.push(
-      new HttpListener(dependencies, {
+      listenerOf("metrics", {
         name: "secure metrics server",
         address: secureMetrics.address,
         certificate: secureMetrics,
-        isFailureFatal: isBindFailureFatal,
         respond: authorizingResponder(authorizer, respond),
-        onFailure: failed("metrics"),
       }),
     );
   }
   if (healthzBindAddress !== undefined) {
-    listeners.push(
-      new HttpListener(dependencies, {
-        name: "health server",
-        address: healthzBindAddress,
-        isFailureFatal: isBindFailureFatal,
-        respond: healthResponder(health, clock, metrics),
-        onFailure: failed("health"),
-      }),
-    );
+    const answer = healthResponder(health, clock, metrics);
+    const [name, address] = ["health server", healthzBindAddress] as const;
+    listeners.push(listenerOf("health", { name, address, respond: answer }));
   }
   const stop = async (): Promise<void> => {
     await Promise.all(listeners.map((listener) => listener.stop()));

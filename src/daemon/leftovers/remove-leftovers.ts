@@ -3,7 +3,8 @@ import { errorText } from "../../base/error-text.ts";
 import { ipFamilies } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Config } from "../../config/config.ts";
-import type { IpSets, Iptables, Kernel } from "../../kernel/kernel.ts";
+import type { Iptables, Kernel } from "../../kernel/kernel.ts";
+import type { CleanUpGoal } from "../../reconcile/clean-up.ts";
 import { removeIpvs } from "./ipvs-leftovers.ts";
 import { removeAndLogNftTables } from "./nft-leftovers.ts";
 import {
@@ -11,6 +12,7 @@ import {
   type LeftoverModes,
   removeAndLog,
   removeRules,
+  rulesGoals,
 } from "./rule-leftovers.ts";
 import type { Mode } from "./rules-of-modes.ts";
 
@@ -134,7 +136,7 @@ export function leftoverRemoval(
           ...{ modes: inUse, current: mode, clock, log },
           ...(mode === "userspace" ? { emptied: "ipvs" } : {}),
         }),
-      () => removeUnused(kernel, config, { modes: unused, current: undefined, clock, log, stop }),
+      () => removeUnused(kernel, config, { modes: unused, clock, log, stop }),
       () => removeAndLogNftTables(kernel, log),
     ];
     const results: boolean[] = [];
@@ -157,20 +159,17 @@ export function leftoverRemoval(
 async function removeUnused(
   kernel: Kernel,
   config: Config,
-  { clock, log, stop, ...leftovers }: LeftoverModes & LeftoverLog & { readonly stop: AbortSignal },
+  { clock, log, stop, modes }: LeftoverLog & UnusedModes & { readonly stop: AbortSignal },
 ): Promise<boolean> {
   try {
     const results: boolean[] = [];
-    for (const one of (await kernel.unusedBackends?.()) ?? []) {
+    for (const unused of await unusedGoals(kernel, config, { modes })) {
       if (stop.aborted) return false;
-      results.push(await removeRules(kernel, one, config, { ...leftovers, clock, log }));
-    }
-    if (stop.aborted) return false;
-    const ipSets = await unusedIpSets(kernel);
-    if (ipSets !== undefined) {
-      const goal = { rules: new Map(), hasSets: true } as const;
-      const what = "leftover ipsets";
-      results.push(await removeAndLog({ ...kernel, ipSets }, goal, { clock, log, what }));
+      const { backend, goal } = unused;
+      const isOfRules = backend !== "ipset";
+      const what = isOfRules ? "leftover iptables rules" : "leftover ipsets";
+      const keys = isOfRules ? { backend, modes: modes.join(", ") } : {};
+      results.push(await removeAndLog(unused.kernel, goal, { clock, log, what, keys }));
     }
     return results.every(Boolean);
   } catch (error) {
@@ -179,14 +178,32 @@ async function removeUnused(
   }
 }
 
+type UnusedModes = Pick<LeftoverModes, "modes">;
+
+/** What to remove from an unused iptables backend, or from an unused ipset. */
+export interface UnusedGoal {
+  readonly backend: string;
+  readonly kernel: Kernel;
+  readonly goal: CleanUpGoal;
+}
+
 /**
- * ipset, if it contains sets although rules are written with nf_tables. Rejects if it cannot be read. Sets in nf_tables
- * are removed with their table.
+ * The unused iptables backends, and ipset if it contains sets although rules are written with nf_tables. Rejects if
+ * they cannot be read. Sets in nf_tables are removed with their table.
  */
-export async function unusedIpSets({
-  iptables,
-  otherSets,
-}: Pick<Kernel, "iptables" | "otherSets">): Promise<IpSets | undefined> {
-  if (iptables.backend !== "nftables" || otherSets === undefined) return undefined;
-  return (await otherSets.listSets()).length === 0 ? undefined : otherSets;
+export async function unusedGoals(
+  kernel: Kernel,
+  config: Config,
+  { modes }: UnusedModes,
+): Promise<readonly UnusedGoal[]> {
+  const unused = (await kernel.unusedBackends?.()) ?? [];
+  const ofRules = unused.map((iptables): UnusedGoal => {
+    const rules = rulesGoals(ipFamilies, { modes, current: undefined }, config, iptables);
+    return { backend: iptables.backend, kernel: { ...kernel, iptables }, goal: { rules } };
+  });
+  const { iptables, otherSets: ipSets } = kernel;
+  if (iptables.backend !== "nftables" || ipSets === undefined) return ofRules;
+  if ((await ipSets.listSets()).length === 0) return ofRules;
+  const goal = { rules: new Map(), hasSets: true } as const;
+  return [...ofRules, { backend: "ipset", kernel: { ...kernel, ipSets }, goal }];
 }
