@@ -197,6 +197,11 @@ export const metricTable = {
     help: "Checks between syncs that found sets or rules changed by a third party",
     labels: ["state"],
   },
+  lastCleanVerification: {
+    name: "kube_ipvs_last_clean_verification_timestamp_seconds",
+    type: "gauge",
+    help: "Time of the last verification that found kernel state as written, in seconds since the epoch",
+  },
   drift: {
     name: "kube_ipvs_drift_total",
     type: "counter",

@@ -248,6 +248,7 @@ export class FakeNode {
       conflicts: gaugeOf<"conflicts">(({ reason }, count) => note(`conflicts ${reason}`, count)),
       foreignVirtualServers: gaugeOf<"foreignVirtualServers">((count) => note("foreign", count)),
       drainingRealServers: gaugeOf<"drainingRealServers">((count) => note("draining", count)),
+      lastCleanVerification: gaugeOf<"lastCleanVerification">((time) => note("clean", time)),
     };
   }
 }

@@ -135,6 +135,12 @@ export class LoopReporter<Found extends ModeFindings = ModeFindings> {
     if (node !== undefined) this.targets.health.setNodeEligible(node.isEligible);
   }
 
+  /** Call this when a verification between syncs has found no difference. */
+  verifiedClean(): void {
+    const { metrics, clock } = this.targets;
+    metrics.lastCleanVerification.set(clock.nowMs() / 1000);
+  }
+
   /**
    * Call this when a check between syncs has found that a third party changed our kernel state. `by`: the program, if
    * known.

@@ -170,7 +170,7 @@ export class KernelChecks extends Checks<KernelCheckContext> {
    */
   async #verify(): Promise<NextRun> {
     const periodsPerRound = Math.max(1, Math.floor(verificationRoundMs / this.#verificationMs));
-    const { exclusive, reconciler, requestSync, lastGoal } = this.context;
+    const { exclusive, reconciler, reporter, requestSync, lastGoal } = this.context;
     await exclusive.run(() => this.checkAddresses());
     const goal = lastGoal();
     if (goal !== undefined && !reconciler.needsObservation) {
@@ -178,6 +178,7 @@ export class KernelChecks extends Checks<KernelCheckContext> {
         reconciler.verification.beginPeriod(goal.sysctls, periodsPerRound),
       );
       for (const step of steps) await exclusive.run(step);
+      if (!reconciler.needsSync) reporter.verifiedClean();
     }
     requestSync();
     return "paced";

@@ -96,7 +96,9 @@ export class TablesLoop extends Loop<TablesPlan, ModeFindings, TablesLoopContext
       ruleSetInSteps: (family) => this.plan.ruleSetInSteps(family),
       findOwners: (family) => this.#findOwners(family),
     });
-    const { families } = report;
+    const { families, plan, failures } = report;
+    const isRead = families.every(({ isFull, hasWorked }) => isFull && hasWorked);
+    if (isRead && plan.changes.length + failures.length === 0) this.parts.reporter.verifiedClean();
     // From now on, every Service keeps the addresses that it owns.
     if (this.#withOwners.size === families.length) desired.claims.settle();
     const findings = { passes: families, countsRules: true } as const;
@@ -141,8 +143,10 @@ export class TablesLoop extends Loop<TablesPlan, ModeFindings, TablesLoopContext
    * sync compares everything.
    */
   async #rulesDiffer(): Promise<boolean> {
-    const differs = this.input.isReady && (await this.#reconciler.mayDiffer());
+    if (!this.input.isReady) return false;
+    const differs = await this.#reconciler.mayDiffer();
     if (differs) this.#reconciler.invalidate();
+    else this.parts.reporter.verifiedClean();
     return differs;
   }
 }
