@@ -15,24 +15,11 @@ export interface ProcessMetric extends MetricRow {
  */
 export function registerProcessMetrics(registry: Registry): void {
   for (const { name, help, type, read } of processMetrics) {
-    const definition = { name, help, registers: [registry] };
-    if (type === "counter") {
-      new Counter({
-        ...definition,
-        collect() {
-          this.reset();
-          this.inc(read() ?? 0);
-        },
-      });
-      continue;
-    }
-    new Gauge({
-      ...definition,
-      collect() {
-        const value = read();
-        if (value !== undefined) this.set(value);
-      },
-    });
+    const collect = function (this: Counter | Gauge): void {
+      this.reset();
+      this.inc(read() ?? 0);
+    };
+    new (type === "counter" ? Counter : Gauge)({ name, help, registers: [registry], collect });
   }
 }
 

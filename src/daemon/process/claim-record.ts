@@ -3,7 +3,6 @@
  * records of kernel state, it remains valid after a reboot.
  */
 import type { Clock } from "../../base/clock.ts";
-import { isRecord } from "../../base/is-record.ts";
 import type { Logger } from "../../base/log.ts";
 import { none } from "../../base/none.ts";
 import type { Config } from "../../config/config.ts";
@@ -11,7 +10,7 @@ import { listListeningSockets } from "../../kernel/listening-sockets.ts";
 import { ClaimAges, type RecordedClaims } from "../../plan/claims/claim-ages.ts";
 import type { ClaimMemory } from "../../plan/claims/claim-memory.ts";
 import { PortAdmission } from "../../plan/claims/port-admission.ts";
-import { type BootClock, StateFile } from "./state-file.ts";
+import { type BootClock, numbersIn, StateFile, textsIn } from "./state-file.ts";
 
 /**
  * Maximum total length of the recorded claims, in characters. A claim has up to 400. The limit keeps the file small
@@ -44,7 +43,7 @@ export function openClaimFile(path: string, log: Logger): StateFile {
 }
 
 export function claimsIn({ content: { claims, refused } }: StateFile): RecordedClaims {
-  return { seen: seenFrom(claims), refused: new Set(textsFrom(refused)) };
+  return { seen: numbersIn(claims), refused: new Set(textsIn(refused)) };
 }
 
 export function keepClaims(file: StateFile, { seen, refused }: RecordedClaims): void {
@@ -63,15 +62,4 @@ function bounded<T>(entries: readonly T[], textOf: (entry: T) => string): readon
     length += textOf(entry).length;
     return length <= mostLength / 2;
   });
-}
-
-function seenFrom(value: unknown): ReadonlyMap<string, number> {
-  if (!isRecord(value)) return new Map();
-  return new Map(
-    Object.entries(value).filter((entry): entry is [string, number] => Number.isFinite(entry[1])),
-  );
-}
-
-function textsFrom(value: unknown): readonly string[] {
-  return Array.isArray(value) ? value.filter((one) => typeof one === "string") : [];
 }

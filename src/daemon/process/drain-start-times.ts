@@ -5,10 +5,9 @@
  * Times in the file are milliseconds since boot (/proc/uptime), because the wall clock may jump.
  */
 import type { Clock } from "../../base/clock.ts";
-import { isRecord } from "../../base/is-record.ts";
 import type { RampStartTimes } from "../../model/slow-starts.ts";
 import { type DrainStartTimes, drainKey } from "../../reconcile/drain/drains.ts";
-import type { BootClock, StateFile } from "./state-file.ts";
+import { type BootClock, numbersIn, type StateFile } from "./state-file.ts";
 
 /**
  * Maximum number of drains to record, oldest first. The deadlines of the others start over at a restart. Keys are at
@@ -77,11 +76,5 @@ function bootOffsetMs({ clock, bootClock }: StartTimeClocks): number {
 /** Skips times that are in the future or not numbers. */
 function timesFrom(content: unknown, { uptimeMs }: BootClock): ReadonlyMap<string, number> {
   const nowMs = uptimeMs();
-  const entries = Object.entries(isRecord(content) ? content : {});
-  return new Map(
-    entries.filter(
-      (entry): entry is [string, number] =>
-        typeof entry[1] === "number" && entry[1] >= 0 && entry[1] <= nowMs,
-    ),
-  );
+  return new Map([...numbersIn(content)].filter(([, ms]) => ms >= 0 && ms <= nowMs));
 }

@@ -7,7 +7,7 @@ import { isRecord } from "../../base/is-record.ts";
 import type { Holder, Holders } from "../../plan/claims/claim.ts";
 import type { HolderRecord } from "../../plan/claims/holder-record.ts";
 import type { OwnershipRecord } from "../../reconcile/ownership/ownership.ts";
-import type { StateFile } from "./state-file.ts";
+import { type StateFile, textsIn } from "./state-file.ts";
 
 /**
  * Maximum number of keys to record, which is more than all node ports on a few addresses. Keys are at most about 60
@@ -80,6 +80,5 @@ function keysOf(keys: ReadonlySet<string>): readonly string[] | undefined {
 }
 
 function keysFrom(value: unknown): ReadonlySet<string> {
-  if (!Array.isArray(value)) return new Set();
-  return new Set(value.filter((key) => typeof key === "string").slice(0, maxKeys));
+  return new Set(textsIn(value).slice(0, maxKeys));
 }

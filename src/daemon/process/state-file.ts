@@ -178,6 +178,17 @@ function formerPathsOf(path: string): readonly string[] {
   return names.map((name) => join(dirname(path), name)).filter((one) => one !== path);
 }
 
+/** The texts of a recorded list. */
+export function textsIn(value: unknown): readonly string[] {
+  return Array.isArray(value) ? value.filter((one) => typeof one === "string") : [];
+}
+
+/** The numbers of a recorded object, by name. */
+export function numbersIn(value: unknown): ReadonlyMap<string, number> {
+  const entries = Object.entries(isRecord(value) ? value : {});
+  return new Map(entries.filter((entry): entry is [string, number] => Number.isFinite(entry[1])));
+}
+
 /** Removes the file, and the temporary file that a killed writer may have left. Returns whether the file existed. */
 export async function removeStateFile(path: string): Promise<boolean> {
   await unlinkIfThere(temporaryOf(path));

@@ -21,11 +21,11 @@ import { connectionLimitEvent } from "../report/events.ts";
 import { LoopReporter } from "../report/loop-reporter.ts";
 import type { SyncHistory } from "../report/sync-history.ts";
 import type { DaemonParts } from "../start.ts";
-import { readNodeAddresses } from "./node-addresses.ts";
 import { ObservedListeners } from "./observed-listeners.ts";
 import { openFileLimit } from "./open-file-limit.ts";
 import {
   openUserspaceKernel,
+  readNodeAddresses,
   socketlessNetwork,
   type UserspaceKernel,
 } from "./open-userspace-kernel.ts";

@@ -1,7 +1,14 @@
 /** Opens the kernel for userspace mode, in which the process may not be allowed to open netlink sockets. */
-import { networkInterfaces } from "node:os";
+import { type NetworkInterfaceInfo, networkInterfaces } from "node:os";
 import { errorText } from "../../base/error-text.ts";
-import { type IpFamily, ipFamilies, parseCidr, parseIpAddress } from "../../base/ip.ts";
+import {
+  type IpAddress,
+  type IpFamily,
+  ipFamilies,
+  isIpv6LinkLocal,
+  parseCidr,
+  parseIpAddress,
+} from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import { none } from "../../base/none.ts";
 import type { Config } from "../../config/config.ts";
@@ -87,9 +94,22 @@ export const socketlessNetwork: NetworkReader = {
 
 const noConntrack: Conntrack = { listUdpFlows: async () => none, remove: async () => 0 };
 
+function linkAddresses(): readonly NetworkInterfaceInfo[] {
+  return Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
+}
+
+/**
+ * The current addresses of all links except loopback, sorted. Excludes fe80::/10 because each pod's link has such an
+ * address and no client uses it.
+ */
+export function readNodeAddresses(): readonly IpAddress[] {
+  const texts = linkAddresses().flatMap(({ internal, address }) => (internal ? [] : address));
+  const addresses = texts.flatMap((text) => parseIpAddress(text) ?? []);
+  return [...new Set(addresses)].filter((address) => !isIpv6LinkLocal(address)).sort();
+}
+
 function listAddresses(): readonly NodeAddress[] {
-  const all = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
-  return all.flatMap(({ address: text, cidr }): readonly NodeAddress[] => {
+  return linkAddresses().flatMap(({ address: text, cidr }): readonly NodeAddress[] => {
     const address = parseIpAddress(text);
     const prefixLength = parseCidr(cidr ?? "")?.prefixLength;
     if (address === undefined || prefixLength === undefined) return [];

@@ -18,8 +18,8 @@ import {
   beginUserspace,
   type UserspaceParts,
 } from "../../../../src/daemon/userspace/begin-userspace.ts";
-import { readNodeAddresses } from "../../../../src/daemon/userspace/node-addresses.ts";
 import {
+  readNodeAddresses,
   socketlessNetwork,
   type UserspaceKernel,
   usableConntrack,
