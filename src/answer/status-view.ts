@@ -59,6 +59,7 @@ function factsOf(status: Status): readonly Fact[] {
       `kube-ipvs ${versions.program}, Node.js ${versions.nodeJs}, Linux ${versions.kernel}`,
     ],
     ["Process", `${process.pid}, up ${durationText(process.uptimeSeconds)}`],
+    ["Not checked", "rules of other software, routes and settings: run kube-ipvs doctor"],
   ];
 }
 

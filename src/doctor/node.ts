@@ -92,6 +92,14 @@ export interface OtherNode {
   readonly addresses: readonly IpAddress[];
 }
 
+/** A Node that is not ready, although EndpointSlices list endpoints on it as ready. */
+export interface DeadNode {
+  readonly name: string;
+  readonly readyEndpoints: number;
+  /** Services of these endpoints: `default/web`. */
+  readonly services: readonly string[];
+}
+
 /** Reads the cluster. Each method can fail independently. */
 export interface Cluster {
   /** `aheadMs` is how far this node's clock is ahead of the API server's. */
@@ -102,12 +110,15 @@ export interface Cluster {
   }>;
   readonly rights: () => Promise<readonly RightFact[]>;
   readonly otherNodes: () => Promise<readonly OtherNode[]>;
+  /** Ready endpoints whose Node is not ready, as the API server sees it. */
+  readonly deadNodes: () => Promise<readonly DeadNode[]>;
   /** How MetalLB was detected. Undefined if it was not detected. */
   readonly metalLb: () => Promise<string | undefined>;
 }
 
 /** The answers of this node's daemon. */
 export interface DaemonFacts extends Pick<Status, "conflicts"> {
+  readonly versions: Pick<Status["versions"], "program">;
   readonly counts: Pick<Status["counts"], "conflicts">;
 }
 

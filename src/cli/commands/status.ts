@@ -17,7 +17,8 @@ export const statusCommand: Command = {
   summary: "print whether the daemon on this node is healthy, and any problems",
   description:
     "Prints a verdict on this node's kube-ipvs daemon, then its state. The data comes from the " +
-    "daemon's operator socket (kubeIpvs.operatorSocket).\n" +
+    "daemon's operator socket (kubeIpvs.operatorSocket). kube-ipvs doctor checks whether other " +
+    "software's rules, routes or settings drop packets.\n" +
     "Exit codes: 0 OK; 1 error; 2 starting, degraded or not running.",
   options: [
     ...outputOptions(),

@@ -1,6 +1,7 @@
 /** Checks the API server, the clock, and this process's permissions. */
+import { counted } from "../../base/counted.ts";
 import { errorText } from "../../base/error-text.ts";
-import { type Check, check, fail, ok, warn } from "../check.ts";
+import { type Check, check, fail, listed, ok, warn } from "../check.ts";
 import type { Cluster, Node, RightFact } from "../node.ts";
 
 const smallSkewMs = 5_000;
@@ -81,6 +82,23 @@ export const clusterChecks: readonly Check[] = [
       if (denied.length === 0) return ok(rightsText(rights));
       const verdict = denied.every(isOptional) ? warn : fail;
       return verdict(`denied: ${rightsText(denied)}`, remedyFor(denied));
+    },
+  }),
+  check({
+    name: "dead-nodes",
+    needs: ["cluster"],
+    why: "connections to endpoints on a dead Node time out until Kubernetes marks them not ready",
+    read: (node) => clusterOf(node).deadNodes(),
+    judge(nodes) {
+      if (nodes.length === 0) return ok("no ready endpoint is on a Node that is not ready");
+      const texts = nodes.map(
+        ({ name, readyEndpoints, services }) =>
+          `Node ${name} is not ready, but has ${counted(readyEndpoints, "ready endpoint")} (${listed(services)})`,
+      );
+      return warn(
+        listed(texts),
+        "repair the Node, or delete it: kubectl describe node NODE; if it stays for minutes, check kube-controller-manager or the software that writes these EndpointSlices",
+      );
     },
   }),
 ];

@@ -1,4 +1,5 @@
 /** Checks for other proxies, and checks this process's limits and mounts. */
+import { version } from "../../base/version.ts";
 import { type Check, check, fail, kernelModes, ok, warn } from "../check.ts";
 
 export const otherProxyCheck: Check = check({
@@ -21,11 +22,30 @@ export const otherProxyCheck: Check = check({
   },
 });
 
+const versionCheck = check({
+  name: "version",
+  needs: ["installed", "daemon"],
+  why: "after an upgrade, the node runs the old program until kube-ipvs is restarted",
+  read: async (node) => {
+    const daemon = await node.daemon();
+    if ("skipped" in daemon) throw new Error(daemon.skipped);
+    return daemon.versions.program;
+  },
+  judge(running) {
+    if (running === version) return ok(`kube-ipvs ${running} is running`);
+    return warn(
+      `kube-ipvs ${running} is running, but this program is ${version}`,
+      "restart kube-ipvs on this node, or run doctor from the daemon's image",
+    );
+  },
+});
+
 /** A lower limit may not suffice. Watches, listeners and programs need dozens, plus one per health-check node port. */
 const fewFiles = 1_024;
 const nearlyAll = 0.9;
 
 export const processChecks: readonly Check[] = [
+  versionCheck,
   check({
     name: "file-descriptors",
     why: "API watches, health-check node ports and iptables programs need file descriptors",

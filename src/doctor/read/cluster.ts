@@ -8,11 +8,13 @@ import { listNodes } from "../../api/cluster/list-nodes.ts";
 import { type ListConnection, listItems } from "../../api/cluster/list-pages.ts";
 import { collections } from "../../api/cluster/watched-resources.ts";
 import type { ApiConnection } from "../../api/connection.ts";
+import { decodeObject } from "../../api/decode/decode-object.ts";
 import { fieldOf, pathOf } from "../../api/decode/fields.ts";
+import { TextPool } from "../../api/decode/flat-text.ts";
 import type { Right } from "../../api/needed-rights.ts";
 import type { Clock } from "../../base/clock.ts";
 import { escapeUnprintable } from "../../base/printable.ts";
-import type { Cluster, OtherNode, RightFact } from "../node.ts";
+import type { Cluster, DeadNode, OtherNode, RightFact } from "../node.ts";
 import { once } from "./once.ts";
 
 const timeoutMs = 10_000;
@@ -39,6 +41,7 @@ export function readCluster({ connect, clock, nodeName, rights }: ClusterOptions
     version,
     rights: async () => await readRights(await answering(), rights),
     otherNodes: async () => await readOtherNodes(await answering(), nodeName),
+    deadNodes: async () => await readDeadNodes(await answering()),
     metalLb: async () => await readMetalLb(await answering()),
   };
 }
@@ -92,6 +95,44 @@ async function readOtherNodes(
   return [...all].flatMap(([name, { addresses }]) =>
     name === nodeName ? [] : [{ name: escapeUnprintable(name), addresses }],
   );
+}
+
+/** Lists EndpointSlices only if a Node is not ready. */
+async function readDeadNodes(asked: ListConnection): Promise<readonly DeadNode[]> {
+  const dead = new Map<string, { readyEndpoints: number; services: Set<string> }>();
+  const signal = AbortSignal.timeout(listTimeoutMs);
+  await listItems(asked, { resource: collections.nodes, signal }, (item) => {
+    const name = pathOf(item, "metadata", "name");
+    const ready = arrayOf(pathOf(item, "status", "conditions")).find(
+      (condition) => fieldOf(condition, "type") === "Ready",
+    );
+    // A Node without the condition has not reported its status yet.
+    if (typeof name !== "string" || ready === undefined || fieldOf(ready, "status") === "True")
+      return;
+    dead.set(name, { readyEndpoints: 0, services: new Set() });
+  });
+  if (dead.size === 0) return [];
+  // The daemon reports invalid slices. Slices of headless Services have no record.
+  const into = { refuse: () => {}, texts: new TextPool() };
+  await listItems(asked, { resource: collections.endpointslices, signal }, (item) => {
+    const slice = decodeObject("endpointslices", item, into)?.record;
+    if (slice === undefined) return;
+    for (const { nodeName, isReady } of slice.endpoints) {
+      const node = dead.get(nodeName);
+      if (node === undefined || !isReady) continue;
+      node.readyEndpoints += 1;
+      node.services.add(slice.service);
+    }
+  });
+  return [...dead]
+    .filter(([, { readyEndpoints }]) => readyEndpoints > 0)
+    .map(([name, { readyEndpoints, services }]) => {
+      return { name: escapeUnprintable(name), readyEndpoints, services: [...services] };
+    });
+}
+
+function arrayOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
 }
 
 /** MetalLB sets such an annotation on each Service to which it assigns an address. */

@@ -131,6 +131,7 @@ Ignored annotations  0
 iptables             nft: kubelet uses it
 Versions             kube-ipvs 0.2.0, Node.js 24.1.0, Linux 6.1.0
 Process              1, up 2 h 10 min
+Not checked          rules of other software, routes and settings: run kube-ipvs doctor
 `,
     );
   });

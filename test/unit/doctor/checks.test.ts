@@ -9,6 +9,7 @@ import {
   addressesWith,
   backendsWith,
   cluster,
+  daemonWith,
   ip,
   known,
   nodeWith,
@@ -582,6 +583,29 @@ const cases: readonly Case[] = [
   },
   { check: "other-proxy", verdict: "unknown", node: { proxies: unreadable }, says: /EACCES/ },
 
+  { check: "version", verdict: "ok", node: {}, says: /kube-ipvs \d.* is running/ },
+  {
+    check: "version",
+    verdict: "warn",
+    node: { daemon: daemonWith("0.1.9") },
+    says: /^kube-ipvs 0\.1\.9 is running, but this program is \d.*restart kube-ipvs/,
+  },
+  { check: "version", verdict: "unknown", node: { daemon: unreadable }, says: /EACCES/ },
+
+  { check: "dead-nodes", verdict: "ok", node: {}, says: /no ready endpoint/ },
+  {
+    check: "dead-nodes",
+    verdict: "warn",
+    node: {
+      cluster: {
+        ...cluster,
+        deadNodes: known([{ name: "node-2", readyEndpoints: 2, services: ["default/web"] }]),
+      },
+    },
+    says: /Node node-2 is not ready, but has 2 ready endpoints \(default\/web\).*repair the Node/,
+  },
+  { check: "dead-nodes", verdict: "unknown", node: { cluster: skipped }, says: /no API/ },
+
   { check: "clock", verdict: "ok", node: {}, says: /0 s ahead/ },
   {
     check: "clock",
@@ -691,7 +715,8 @@ function conflictsOf(...services: readonly string[]): Node["daemon"] {
     remedy: `give Service ${service} a different address or port`,
     sinceSeconds: 1,
   }));
-  return known({ conflicts, counts: { conflicts: conflicts.length } });
+  const versions = { program: "0.2.0" };
+  return known({ conflicts, counts: { conflicts: conflicts.length }, versions });
 }
 
 function clockAhead(aheadMs: number): typeof cluster.version {

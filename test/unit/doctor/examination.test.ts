@@ -31,10 +31,12 @@ describe("an examination", () => {
       { name: "clock", reason: skipped.skipped },
       { name: "api-server", reason: skipped.skipped },
       { name: "api-rights", reason: skipped.skipped },
+      { name: "dead-nodes", reason: skipped.skipped },
+      { name: "version", reason: "--before-install is given" },
     ]);
     assert.match(
       printed(reportOf(examination)),
-      /^Skipped because no API server is configured: strict-arp, clock, api-server, api-rights$/m,
+      /^Skipped because no API server is configured: strict-arp, clock, api-server, api-rights, dead-nodes$/m,
     );
   });
 
@@ -43,6 +45,7 @@ describe("an examination", () => {
     assert.deepEqual((await examine(nodeWith({ daemon: known(daemon) }))).skipped, [
       { name: "packets", reason: daemon.skipped },
       { name: "conflicts", reason: daemon.skipped },
+      { name: "version", reason: daemon.skipped },
     ]);
   });
 
@@ -69,6 +72,8 @@ describe("an examination", () => {
         "clock",
         "api-server",
         "api-rights",
+        "dead-nodes",
+        "version",
       ],
       "file-descriptors",
     ];

@@ -1,5 +1,6 @@
 /** A node without problems. */
 import type { IpAddress } from "../../../src/base/ip.ts";
+import { version } from "../../../src/base/version.ts";
 import type { AddressFacts, Cluster, Node } from "../../../src/doctor/node.ts";
 
 export function known<T>(value: T): () => Promise<T> {
@@ -47,6 +48,7 @@ export const cluster: Cluster = {
   version: known({ server: "https://10.0.0.1:6443", version: "v1.36.2", aheadMs: 400 }),
   rights: known([{ resource: "services", verb: "list", isAllowed: true }]),
   otherNodes: known([{ name: "node-2", addresses: [ip("192.168.10.3")] }]),
+  deadNodes: known([]),
   metalLb: known(undefined),
 };
 
@@ -58,6 +60,11 @@ export function addressesWith(changed: Partial<AddressFacts> = {}): Node["addres
     clusterIps: [ip("10.96.0.10")],
     ...changed,
   });
+}
+
+/** A daemon of this version without conflicts. */
+export function daemonWith(program: string): Node["daemon"] {
+  return known({ conflicts: [], counts: { conflicts: 0 }, versions: { program } });
 }
 
 export function nodeWith(changed: Partial<Node> = {}): Node {
@@ -88,7 +95,7 @@ export function nodeWith(changed: Partial<Node> = {}): Node {
     proxies: known({ isInstanceRunning: true, takenPorts: [10_249, 10_256] }),
     files: known({ limit: 1_048_576, open: 1_000, max: 100_000 }),
     mounts: known({ isContainer: false, isLockShared: true, modulesFolder: "/lib/modules/6.1.0" }),
-    daemon: known({ conflicts: [], counts: { conflicts: 0 } }),
+    daemon: daemonWith(version),
     packets: known([]),
     cluster,
     ...changed,

@@ -17,7 +17,9 @@ import {
   readMissingCapabilities,
   readMounts,
 } from "../../../src/doctor/read/processes.ts";
+import { headlessLabel } from "../../../src/endpoint-slices/objects.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
+import { endpoint, endpointSlice } from "../../support/objects.ts";
 
 describe("data from the daemon", () => {
   const folder = mkdtempSync(join(tmpdir(), "daemon-"));
@@ -227,6 +229,42 @@ describe("data from an API server", () => {
       assert.match((await cluster.metalLb()) ?? "", says);
     });
   }
+
+  it("names Nodes that are not ready and have ready endpoints of Services with a virtual IP", async () => {
+    const nodeIn = (name: string, ready?: string): object => ({
+      metadata: { name },
+      status: { conditions: ready === undefined ? [] : [{ type: "Ready", status: ready }] },
+    });
+    const on = (nodeName: string, ready?: boolean): ReturnType<typeof endpoint> =>
+      endpoint("10.244.1.10", { nodeName, conditions: { ready } });
+    const serving = (nodes: object): Promise<unknown> =>
+      clusterOf(
+        serverWith({
+          ...{ "/version": version, "/api/v1/nodes": nodes },
+          "/apis/discovery.k8s.io/v1/endpointslices": list(
+            endpointSlice({
+              endpoints: [
+                on("node-2", true),
+                on("node-2"),
+                on("node-2", false),
+                on("node-3", true),
+              ],
+            }),
+            endpointSlice({
+              endpoints: [on("node-1", true), on("node-4", false), on("node-5", true)],
+            }),
+            endpointSlice({ endpoints: [on("node-2", true)], labels: { [headlessLabel]: "" } }),
+          ),
+        }),
+      ).deadNodes();
+    const healthy = [nodeIn("node-1", "True"), nodeIn("node-5")];
+    const dead = ["2", "3", "4"].map((n) => nodeIn(`node-${n}`, n === "3" ? "False" : "Unknown"));
+    assert.deepEqual(await serving(list(...healthy, ...dead)), [
+      { name: "node-2", readyEndpoints: 2, services: ["default/web"] },
+      { name: "node-3", readyEndpoints: 1, services: ["default/web"] },
+    ]);
+    assert.deepEqual(await serving(list(...healthy)), []);
+  });
 
   it("contains the error message if it rejects a request", async () => {
     const cluster = clusterOf(serverWith({}));
