@@ -288,6 +288,15 @@ describe("cleanUp and kube-proxy's iptables and nftables modes", () => {
     assert.match(again.lines.at(-1) ?? "", /^Could not remove IPv4 .* and \d+ more in legacy: /);
   });
 
+  it("removes the rest if nftables tables cannot be looked up", async () => {
+    const has = (): Promise<boolean> => Promise.reject(new Error("EPERM"));
+    const kernel = Object.assign(await programmed(), { nftTables: { has, async remove() {} } });
+    const { worked, lines } = await clean(kernel);
+    assert.equal(worked, false);
+    assert.match(lines.join("\n"), /^Could not remove nft table ip kube-proxy: EPERM$/m);
+    assert.deepEqual(await kernel.ipvs.listVirtualServers(), []);
+  });
+
   function nftTables(): NonNullable<Kernel["nftTables"]> {
     return { has: async (family) => family === "IPv4", async remove() {} };
   }
