@@ -6,7 +6,6 @@ export interface FeatureGate {
   readonly name: string;
   /** The stage, as shown in the metric `kubernetes_feature_enabled`. Empty for a stable (GA) gate. */
   readonly stage: "ALPHA" | "BETA" | "" | "DEPRECATED";
-  readonly isOnByDefault: boolean;
   /** The gate's effect in kube-ipvs. If undefined, the gate has no effect, and `noEffect` gives the reason. */
   readonly effect?: string;
   readonly noEffect?: string;
@@ -22,89 +21,50 @@ export const featureGates: readonly FeatureGate[] = [
   {
     name: "AllAlpha",
     stage: "ALPHA",
-    isOnByDefault: false,
     effect: "default for alpha gates that are not set individually",
   },
   {
     name: "AllBeta",
     stage: "BETA",
-    isOnByDefault: false,
     effect: "default for beta gates that are not set individually",
   },
   {
     name: "AllowServiceExternalIPs",
     stage: "",
-    isOnByDefault: true,
     effect: "off: externalIPs of Services are not served",
   },
-  { name: "ComponentFlagz", stage: "BETA", isOnByDefault: true, effect: "on: /flagz is served" },
-  {
-    name: "ComponentStatusz",
-    stage: "BETA",
-    isOnByDefault: true,
-    effect: "on: /statusz is served",
-  },
-  {
-    name: "LoggingAlphaOptions",
-    stage: "ALPHA",
-    isOnByDefault: false,
-    noEffect: "logging.options has no effect",
-  },
-  {
-    name: "LoggingBetaOptions",
-    stage: "BETA",
-    isOnByDefault: true,
-    noEffect: "no setting requires it",
-  },
-  {
-    name: "ContextualLogging",
-    stage: "BETA",
-    isOnByDefault: true,
-    noEffect: "log lines always carry their context",
-  },
-  {
-    name: "NativeHistograms",
-    stage: "ALPHA",
-    isOnByDefault: false,
-    noEffect: "histograms are always classic",
-  },
-  { name: "LoadBalancerIPMode", stage: "", isOnByDefault: true, noEffect: alwaysOn },
-  { name: "ServiceTrafficDistribution", stage: "", isOnByDefault: true, noEffect: alwaysOn },
-  { name: "PreferSameTrafficDistribution", stage: "", isOnByDefault: true, noEffect: alwaysOn },
-  { name: "TopologyAwareHints", stage: "", isOnByDefault: true, noEffect: alwaysOn },
-  { name: "ProxyTerminatingEndpoints", stage: "", isOnByDefault: true, noEffect: alwaysOn },
-  { name: "KubeProxyDrainingTerminatingNodes", stage: "", isOnByDefault: true, noEffect: alwaysOn },
-  {
-    name: "MultiCIDRServiceAllocator",
-    stage: "",
-    isOnByDefault: true,
-    noEffect: "ServiceCIDRs are not needed",
-  },
-  {
-    name: "KubeProxyIPVS",
-    stage: "DEPRECATED",
-    isOnByDefault: true,
-    noEffect: "IPVS mode needs no gate in kube-ipvs",
-  },
-  { name: "NFTablesProxyMode", stage: "", isOnByDefault: true, noEffect: nftables },
-  { name: "NFTablesNetlink", stage: "BETA", isOnByDefault: true, noEffect: nftables },
-  {
-    name: "KubeProxyNFTablesLocalhostNodePorts",
-    stage: "ALPHA",
-    isOnByDefault: false,
-    noEffect: nftables,
-  },
+  { name: "ComponentFlagz", stage: "BETA", effect: "on: /flagz is served" },
+  { name: "ComponentStatusz", stage: "BETA", effect: "on: /statusz is served" },
+  { name: "LoggingAlphaOptions", stage: "ALPHA", noEffect: "logging.options has no effect" },
+  { name: "LoggingBetaOptions", stage: "BETA", noEffect: "no setting requires it" },
+  { name: "ContextualLogging", stage: "BETA", noEffect: "log lines always carry their context" },
+  { name: "NativeHistograms", stage: "ALPHA", noEffect: "histograms are always classic" },
+  { name: "LoadBalancerIPMode", stage: "", noEffect: alwaysOn },
+  { name: "ServiceTrafficDistribution", stage: "", noEffect: alwaysOn },
+  { name: "PreferSameTrafficDistribution", stage: "", noEffect: alwaysOn },
+  { name: "TopologyAwareHints", stage: "", noEffect: alwaysOn },
+  { name: "ProxyTerminatingEndpoints", stage: "", noEffect: alwaysOn },
+  { name: "KubeProxyDrainingTerminatingNodes", stage: "", noEffect: alwaysOn },
+  { name: "MultiCIDRServiceAllocator", stage: "", noEffect: "ServiceCIDRs are not needed" },
+  { name: "KubeProxyIPVS", stage: "DEPRECATED", noEffect: "IPVS mode needs no gate in kube-ipvs" },
+  { name: "NFTablesProxyMode", stage: "", noEffect: nftables },
+  { name: "NFTablesNetlink", stage: "BETA", noEffect: nftables },
+  { name: "KubeProxyNFTablesLocalhostNodePorts", stage: "ALPHA", noEffect: nftables },
 ];
 
 /** The value of every gate of {@link featureGates}. */
 export type GateValues = ReadonlyMap<string, boolean>;
 
-/** Resolves all gates. The gate's own value wins, then that of `AllAlpha` or `AllBeta`, then the default. */
+/**
+ * Resolves all gates. The gate's own value wins, then that of `AllAlpha` or `AllBeta`, then the default: on, except for
+ * alpha gates and `AllBeta`.
+ */
 export function gateValues(given: GateValues): GateValues {
   const ofStage = { ALPHA: given.get("AllAlpha"), BETA: given.get("AllBeta") } as const;
   return new Map(
-    featureGates.map(({ name, stage, isOnByDefault }) => {
+    featureGates.map(({ name, stage }) => {
       const all = stage === "ALPHA" || stage === "BETA" ? ofStage[stage] : undefined;
+      const isOnByDefault = stage !== "ALPHA" && name !== "AllBeta";
       return [name, given.get(name) ?? all ?? isOnByDefault];
     }),
   );
