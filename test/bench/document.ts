@@ -24,6 +24,7 @@ export const version: string = (
 ).version;
 
 const reports: string = join(project, "docs/reports");
+const nfTables = "nf_tables";
 const rulesHeading = "\n## Rules with nf_tables\n";
 
 /** Cases that compare the writers of rules run on another kernel. The other results stay as they are. */
@@ -119,47 +120,32 @@ function notesOf(results: readonly CaseResult[]): string {
   return [...[...peers].map((peer) => `- **Peer**: ${peer}.\n`), ...aborted].join("");
 }
 
-/** One line for each figure, with the median of each writer and the ratios within rounds. */
+/** One line for each figure, with nf_tables' median and its ratios to the other writers within rounds. */
 function rulesText(results: readonly CaseResult[]): string {
   const all = results.flatMap(({ rows }) => rows);
-  const subjects = [...new Set(all.map(({ subject }) => subject))];
+  const others = [...new Set(all.map(({ subject }) => subject))].filter((one) => one !== nfTables);
   const figures = [...new Set(all.map(({ what }) => what))].filter(
     (what) => !what.includes(relativeTo),
   );
-  const ratioText = ({ value, samples }: Row): string => {
-    const summary = summarize(samples);
-    const spread =
-      summary === undefined ? "" : ` (${number(summary.least)}–${number(summary.most)})`;
-    return `${number(value)}${spread}`;
+  const cellOf = (what: string): string => {
+    const row = all.find((one) => one.subject === nfTables && one.what === what);
+    if (row === undefined) return "";
+    const text = what.includes(relativeTo) ? number(row.value) : quantity(row.value, row.unit);
+    return verdictOf(row) === "MISS" ? `**${text}**` : text;
   };
-  const marked = (row: Row, text: string): string =>
-    verdictOf(row) === "MISS" ? `**${text}**` : text;
   const lines = figures.map((what) => {
-    const rows = all.filter((row) => row.what === what);
-    const ratios = all.filter((row) => row.what.startsWith(what + relativeTo));
-    const values = subjects.map((subject) => {
-      const row = rows.find((one) => one.subject === subject);
-      return row === undefined ? "" : marked(row, quantity(row.value, row.unit));
-    });
-    const target = (rows[0]?.target ?? ratios[0]?.target)?.text ?? "";
-    const ratioCells = subjects
-      .filter((subject) => all.some((row) => row.what.endsWith(relativeTo + subject)))
-      .map((subject) => {
-        const row = ratios.find((one) => one.what.endsWith(subject));
-        return row === undefined ? "" : marked(row, ratioText(row));
-      });
-    return `| ${[what, target, ...values, ...ratioCells].join(" | ")} |`;
+    const ratios = others.map((other) => what + relativeTo + other);
+    const targets = [what, ...ratios].map((one) => all.find((row) => row.what === one)?.target);
+    const target = targets.find((one) => one !== undefined)?.text ?? "";
+    return `| ${[what, target, ...[what, ...ratios].map(cellOf)].join(" | ")} |`;
   });
   const dates = results.map(({ startedAt }) => startedAt.slice(0, 16).replace("T", " ")).sort();
   const rounds = Math.min(...all.map(({ samples }) => samples?.length ?? 0));
-  const heads = [
-    ...["figure", "target", ...subjects],
-    ...subjects.filter((one) => one !== "nf_tables").map((one) => `÷ ${one}`),
-  ];
+  const heads = ["figure", "target", nfTables, ...others.map((one) => `÷ ${one}`)];
   return `
 Linux ${labVersion()}, ${[...new Set([dates[0], dates.at(-1)])].join(" to ")} UTC, load average ${loadText(results.flatMap(({ load }) => load))}. In
-each of at least ${rounds} rounds, every writer runs in a new lab kernel. The table shows medians, and nf_tables' ratios to the others
-within rounds (least–most). Missed targets are bold.
+each of ${rounds} rounds, each writer runs in a new lab kernel. Values are nf_tables' medians, and its ratios to the other
+writers within rounds. [data/benchmarks.tsv](data/benchmarks.tsv) has all values.
 
 | ${heads.join(" | ")} |
 |---|---|${heads

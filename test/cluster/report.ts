@@ -19,11 +19,20 @@ export interface Run {
   readonly manifests?: readonly ManifestResult[];
 }
 
-/** Returns the runs, with `run` in place of the earlier run with the same proxy, mode and selection of specs. */
+/**
+ * Returns the runs, with `run` in place of earlier runs with the same proxy and mode that selected the same specs, or
+ * that ran no other specs.
+ */
 export function withRun(runs: readonly Run[], run: Run): readonly Run[] {
-  const isSame = (one: Run): boolean =>
-    columnOf(one) === columnOf(run) && one.options === run.options;
-  return [...runs.filter((one) => !isSame(one)), run];
+  const titles = new Set(titlesRun(run));
+  const isReplaced = (one: Run): boolean =>
+    columnOf(one) === columnOf(run) &&
+    (one.options === run.options || titlesRun(one).every((title) => titles.has(title)));
+  return [...runs.filter((one) => !isReplaced(one)), run];
+}
+
+function titlesRun({ specs }: Run): readonly string[] {
+  return specs.filter(({ state }) => state !== "skipped").map(({ title }) => title);
 }
 
 /** Replaces this machine's paths in spec messages. `folders` maps each replacement name to a path. */
@@ -58,10 +67,8 @@ export function reportText(runs: readonly Run[]): string {
 
 const tail = `
 [data/conformance-requests.tsv](data/conformance-requests.tsv) counts the requests in the API server's audit log, in the last
-run of each proxy and mode. A watch is counted when it ends. \`granted\` means allowed by a
-ClusterRole that is bound to the proxy's user.
-[data/conformance-manifests.tsv](data/conformance-manifests.tsv) has the answers to
-\`kubectl apply --server-side --dry-run=server\`, in the last run with kube-ipvs.
+run of each proxy and mode. A watch is counted when it ends. \`granted\` means allowed by a ClusterRole of the proxy's user.
+[data/conformance-manifests.tsv](data/conformance-manifests.tsv) has the answers to \`kubectl apply --server-side --dry-run=server\`.
 [data/cluster-faults.tsv](data/cluster-faults.tsv) has the results of \`make cluster-faults\`.
 `;
 

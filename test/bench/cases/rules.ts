@@ -155,25 +155,19 @@ function measureSync(
     ];
     await subject.becomesIdle();
     const parts = { machine, server, subject, command };
-    const places =
-      plan.services === changedServices
-        ? ([
-            ["another node", Infinity],
-            ["this node", plan.endpoints],
-          ] as const)
-        : [];
-    for (const [place, localFrom] of places) {
+    if (plan.services === changedServices) {
       const context = { step, keep: () => undefined };
+      const localFrom = plan.endpoints;
       const { cpuMs, processes } = await makeChanges({ ...parts, localFrom }, changes, context);
       figures.push(
         {
-          what: `CPU per changed endpoint on ${place}, ${size}`,
+          what: `CPU per changed endpoint on this node, ${size}`,
           unit: "ms",
           value: cpuMs / changes,
           target: { text: "≤ 1.5 ms", most: 1.5 },
         },
         {
-          what: `processes started by ${changes} changed endpoints on ${place}, ${size}`,
+          what: `processes started by ${changes} changed endpoints, ${size}`,
           unit: "",
           value: processes,
           target: { text: "0", most: 0 },
@@ -181,15 +175,12 @@ function measureSync(
       );
     }
     const { residentKb, peakKb, anonymousKb } = await subject.figures();
-    const memory = { unit: "MB", relative: notAbove };
-    figures.push(
-      { ...memory, what: `anonymous memory, ${size}`, value: megabytes(anonymousKb) },
-      {
-        ...memory,
-        what: `anonymous memory, peak, ${size}`,
-        value: megabytes(peakKb - residentKb + anonymousKb),
-      },
-    );
+    figures.push({
+      what: `anonymous memory, peak, ${size}`,
+      unit: "MB",
+      value: megabytes(peakKb - residentKb + anonymousKb),
+      relative: notAbove,
+    });
     return figures;
   });
 }
@@ -208,13 +199,13 @@ function measureDataPlane(writer: Writer, step: Step): Promise<readonly Figure[]
       const where = `${services.toLocaleString("en")} Services`;
       figures.push(
         {
-          what: `connections per CPU second to a ClusterIP, ${where}`,
+          what: `connections per CPU second, ${where}`,
           unit: "/s",
           value: await rateOf(machine, 1),
           relative: notBelow,
         },
         {
-          what: `packets per CPU second to a ClusterIP, ${where}`,
+          what: `packets per CPU second, ${where}`,
           unit: "/s",
           value: (await rateOf(machine, exchanges)) * exchanges * 2,
           relative: notBelow,
@@ -268,7 +259,7 @@ function measureHere(context: CaseContext): Promise<CaseOutcome> {
 function figuresHere({ sync, changed, checks, anonymousMb }: FirstSync): readonly Figure[] {
   const share = checks === undefined ? 0 : (100 * checks.processorMs) / checks.clockMs;
   const rules = `${foreignRules.toLocaleString("en")} third-party rules and one more each second`;
-  const where = `${sizeText(hostSize)}, this machine's kernel`;
+  const where = `${sizeText(hostSize)}, host kernel`;
   return [
     {
       what: `CPU of first sync, ${where}`,

@@ -78,6 +78,13 @@ describe("The report", () => {
     );
   });
 
+  it("replaces runs whose specs it contains, but not if it skipped them", () => {
+    const part = { ...run("kube-ipvs", [failed]), options: "FOCUS='three'" };
+    assert.equal(withRun([part], run("kube-ipvs", [passed, failed])).length, 1);
+    const skipped = { ...failed, state: "skipped" } as const;
+    assert.equal(withRun([part], run("kube-ipvs", [passed, skipped])).length, 2);
+  });
+
   it("lists requests, and the manifests of the last run that applied them", () => {
     const requests = [
       { verb: "list", resource: "services", count: 2, forbidden: 0, isGranted: true },
