@@ -44,6 +44,8 @@ export class FakeNode {
   readonly #clock = new FakeClock();
   readonly #listeners = new Map<string, HttpListenerOptions>();
   readonly #figures = new Map<string, number>();
+  /** Not one of the figures, because it does not depend on the state alone. */
+  lastCleanVerificationSeconds = 0;
   /** The record that a real daemon stores in a file. It is preserved across restarts. */
   #ownership: RecordedOwnership = nothingRecorded;
   #holders: Holders;
@@ -248,7 +250,9 @@ export class FakeNode {
       conflicts: gaugeOf<"conflicts">(({ reason }, count) => note(`conflicts ${reason}`, count)),
       foreignVirtualServers: gaugeOf<"foreignVirtualServers">((count) => note("foreign", count)),
       drainingRealServers: gaugeOf<"drainingRealServers">((count) => note("draining", count)),
-      lastCleanVerification: gaugeOf<"lastCleanVerification">((time) => note("clean", time)),
+      lastCleanVerification: gaugeOf<"lastCleanVerification">((time) => {
+        this.lastCleanVerificationSeconds = time;
+      }),
     };
   }
 }

@@ -28,7 +28,7 @@ describe("the time of the last clean verification", () => {
       fake.source.apply(...objects);
       await fake.start();
       await fake.comeToRest();
-      const cleanAt = (): number => fake.figures()["clean"] ?? 0;
+      const cleanAt = (): number => fake.lastCleanVerificationSeconds;
       const wait = async (): Promise<void> => {
         await fake.wait(2 * periodMs);
         await fake.settle();

@@ -28,6 +28,7 @@ describe("before the first event", () => {
       "kubeproxy_sync_proxy_rules_service_changes_total 0",
       "kube_ipvs_first_sync_completed 0",
       "kube_ipvs_foreign_virtual_servers 0",
+      "kube_ipvs_last_clean_verification_timestamp_seconds 0",
       "kube_ipvs_manual_weights 0",
       "kube_ipvs_userspace_refused_connections_total 0",
       "kube_ipvs_draining_real_servers 0",
