@@ -2,10 +2,10 @@
  * The addon's functions, as declared in `load-addon.ts`. `index.ts` turns them into promises.
  *
  * Each JavaScript environment (main thread or worker) has its own state; there is no static state.
- * The completion queue rings a thread-safe function that carries no data. Deliveries are taken from
- * the completion queue, so nothing is lost or freed twice if an environment ends in between. The
- * thread-safe function does not keep the event loop alive. A pending call does, through the timer
- * that `index.ts` sets for its deadline.
+ * The completion queue "rings": it calls a thread-safe function without data, which wakes the event
+ * loop. Deliveries stay in the queue until they are taken, so nothing is lost or freed twice if the
+ * environment ends before that. The thread-safe function does not keep the event loop alive. A
+ * pending call does, through the timer that `index.ts` sets for its deadline.
  */
 #define NAPI_VERSION 8
 #include <errno.h>
@@ -40,7 +40,7 @@ struct handle {
   struct handle *previous, *next;
   /* NULL if closed. */
   struct netlink_socket *socket;
-  /* Gets the results of calls and the watched datagrams. */
+  /* Receives the results of calls and the watched datagrams. */
   napi_ref callback;
 };
 
@@ -59,8 +59,8 @@ static napi_value undefined(napi_env env) {
 }
 
 /*
- * Reads `count` arguments of a call (undefined for missing ones) and, unless `data` is NULL, its
- * function's data. Returns false with a pending exception on failure.
+ * Reads `count` arguments of a call (undefined for missing ones) and, unless `data` is NULL, the
+ * called function's data. Returns false with a pending exception on failure.
  */
 static bool read_arguments(napi_env env, napi_callback_info call, size_t count,
                            napi_value *arguments, void **data) {
@@ -322,7 +322,7 @@ static napi_value submit(napi_env env, napi_callback_info info) {
   if (!read_integers(env, arguments + 3, 4, most, numbers) ||
       !read_integers(env, arguments + 1, 1, most + 4, numbers + 4))
     return throw_type_error(env, "submit: wrong call, lastSequence, timeoutMs, pieceBytes or oneByOne");
-  /* An empty request continues to receive in pieces, so it is only valid with pieceBytes. */
+  /* An empty request receives the next piece, so it is only valid with pieceBytes. */
   if (call.request_length == 0 && numbers[2] == 0)
     return throw_type_error(env, "request must not be empty");
   call.id = (int)numbers[4];

@@ -12,13 +12,13 @@ import {
 
 export type { OpenOptions, SocketHandle, TransactResult } from "./load-addon.ts";
 
-/** Called with each datagram, or with a failed receive's errno. In that case, `datagram` is meaningless. */
+/** Called with each datagram. If a receive fails, called with its errno and a meaningless `datagram`. */
 type OnDatagram = (errno: number, datagram: Uint8Array) => void;
 
 /**
  * Time after the deadline in which the socket's thread can end a call itself and return the replies received so far.
- * With this grace period, the timer only ends calls that are stuck in the kernel. On a busy node, the thread may not
- * run for more than a hundred milliseconds.
+ * With this grace period, the timer only ends calls that are stuck in the kernel. On a busy node, more than a hundred
+ * milliseconds may pass before the thread runs.
  */
 const graceMs = 500;
 
@@ -29,7 +29,10 @@ const nothing = new Uint8Array();
 const closed: TransactResult = { errno: 9, replies: nothing };
 const timedOut: TransactResult = { errno: 110, replies: nothing };
 
-/** A socket's calls and watch. Refers to the handle only while it is watched, so that the handle can be collected. */
+/**
+ * A socket's calls and watch. Refers to the handle only while the socket is watched, so that the handle can otherwise
+ * be garbage-collected.
+ */
 interface SocketState {
   /** Functions that end the pending calls, by number. */
   readonly calls: Map<number, (result: TransactResult) => void>;
@@ -66,7 +69,7 @@ function receiverOf(state: SocketState): OnDelivery {
   };
 }
 
-/** Ends a call. Does nothing if it has already ended, because the kernel may return long after the deadline. */
+/** Ends a call. Does nothing if the call has already ended, which happens if the kernel returns after the deadline. */
 function end({ calls }: SocketState, call: number, result: TransactResult): void {
   const resolve = calls.get(call);
   calls.delete(call);
@@ -83,9 +86,9 @@ function end({ calls }: SocketState, call: number, result: TransactResult): void
  * caller can thus read a long dump in pieces instead of waiting until the kernel has produced all of it. A call with an
  * empty `request` receives the next piece.
  *
- * The timeout also ends a call that is waiting for a lock inside the kernel. Until the kernel returns from it, later
- * calls on the socket are not sent and end with ETIMEDOUT at their own deadlines. Afterwards, the socket works again.
- * Replies to a call that ended early may precede the replies to the next call; sequence numbers distinguish them.
+ * The timeout also ends a call that is waiting for a lock inside the kernel. Until the kernel returns, later calls on
+ * the socket are not sent and end with ETIMEDOUT at their own deadlines. Afterwards, the socket works again. Replies to
+ * a call that ended early may precede the replies to the next call; sequence numbers distinguish them.
  */
 export function transact(
   socket: SocketHandle,
@@ -148,10 +151,10 @@ function expire(socket: SocketHandle, call: number): void {
 }
 
 /**
- * Calls back with each multicast datagram, or with a failed receive's errno. ENOBUFS means that events were lost and
- * the watch continues; any other error ends it. close() also ends it. A watched socket cannot make calls (EBUSY) and
- * does not keep the event loop alive. If the callback throws, the exception is uncaught. Throws an Error with `errno`:
- * EBADF if closed, EBUSY if already watched.
+ * Calls back with each multicast datagram, and with the errno of each failed receive. ENOBUFS means that events were
+ * lost and the watch continues; any other error ends it. close() also ends it. A watched socket cannot make calls
+ * (EBUSY) and does not keep the event loop alive. If the callback throws, the exception is uncaught. Throws an Error
+ * with `errno`: EBADF if closed, EBUSY if already watched.
  */
 export function watch(socket: SocketHandle, onDatagram: OnDatagram): void {
   const state = stateOf(socket);

@@ -35,13 +35,11 @@ export interface TransactResult {
   readonly replies: Uint8Array;
 }
 
-/** The process at the other end of a unix socket, as recorded by the kernel when it listened or connected. */
+/** The process at the other end of a unix socket, as it was when it called listen(2) or connect(2). */
 export interface SocketPeer {
   /** 0 if the process is in a PID namespace that is neither ours nor a descendant of ours. */
   readonly pid: number;
-  /**
-   * Never 0 for an unmapped user. If the user has no ID in our user namespace, this is the overflow UID, such as 65534.
-   */
+  /** If the user has no ID in our user namespace, this is the overflow UID, usually 65534, and never 0. */
   readonly uid: number;
 }
 
@@ -81,7 +79,7 @@ export interface Addon {
   readLegacyTable(name: string, family: number, maxBytes: number): Uint8Array;
 }
 
-/** Next to the bundle or, for the sources, where `make build` puts the addon. */
+/** Paths of the addon: next to the bundle or, if the program runs from its sources, where `make build` puts it. */
 const candidates: readonly URL[] = [
   new URL("./netlink_socket.node", import.meta.url),
   new URL(`../build/native-shim/${process.arch}/netlink_socket.node`, import.meta.url),

@@ -31,7 +31,7 @@ struct netlink_socket {
   bool has_thread;
   bool is_closed;
   bool is_watched;
-  /* False after the error that ended the watch. */
+  /* False after an error has ended the watch. */
   bool is_watching;
   size_t watched_in_queue;
   struct delivery *first, *last;
@@ -88,7 +88,7 @@ static void socket_release(struct netlink_socket *socket) {
   free(socket);
 }
 
-/* Its request is zeroed. Returns NULL if there is no memory. */
+/* Creates a delivery with a zeroed request. Returns NULL if there is no memory. */
 static struct delivery *delivery_create(struct netlink_socket *socket, size_t request_length) {
   struct delivery *delivery = calloc(1, sizeof *delivery + request_length);
   if (delivery == NULL) return NULL;
@@ -216,8 +216,8 @@ void netlink_socket_close(struct netlink_socket *socket) {
 }
 
 /*
- * Puts a delivery into the completion queue unless the socket is closed. Holds the lock throughout,
- * so that the owner of a closed socket can be freed.
+ * Puts a delivery into the completion queue unless the socket is closed. The caller holds the lock,
+ * so the owner of a socket can be freed as soon as the socket is closed.
  */
 static void deliver(struct netlink_socket *socket, struct delivery *delivery) {
   if (!socket->is_closed) {
@@ -274,8 +274,8 @@ static void run_next(struct netlink_socket *socket, struct reply_buffer *receive
 }
 
 /*
- * Enters and leaves with the lock held. If there is no memory for a delivery, it cannot be
- * reported either, and the event is lost as if the kernel had dropped it.
+ * Enters and leaves with the lock held. If there is no memory for a delivery, the event is lost,
+ * and the loss cannot be reported either.
  */
 static void deliver_watched(struct netlink_socket *socket, int error,
                             struct reply_buffer *received) {

@@ -1,7 +1,7 @@
 /*
  * One exchange with the kernel over a netlink socket: sends a datagram of requests and receives
- * until the last request is answered. Plain C without Node-API, so that `driver.c` can run it
- * under sanitizers.
+ * until the last request is answered. Plain C without Node-API, so that `test/shim/driver/` can run
+ * it under sanitizers.
  */
 #ifndef RECEIVE_LOOP_H
 #define RECEIVE_LOOP_H
@@ -70,7 +70,7 @@ void exchange_run(struct exchange *exchange, int fd, int wake_fd);
 /*
  * Appends the next queued datagram to `replies`; recvmsg(2). Returns 0 or an errno: EAGAIN if
  * nothing is queued, ENOBUFS if the kernel dropped something (queued datagrams can still be read).
- * A datagram from a different sender is dropped: returns 0, and `replies` is unchanged.
+ * Drops a datagram from a different sender; in that case, returns 0 and leaves `replies` unchanged.
  */
 int receive_datagram(int fd, struct reply_buffer *replies);
 

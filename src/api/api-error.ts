@@ -53,7 +53,7 @@ export function needsList(error: unknown): boolean {
   return isGone(error) || (error instanceof ApiError && error.reason === "older-history");
 }
 
-/** Whether the connection failed. If so, the server may have been restored from a backup before the next one. */
+/** Whether the connection failed. If so, the server may have been restored from a backup before the next connection. */
 export function isOutage(error: unknown): boolean {
   return error instanceof ApiError && error.status === 0 && !ownReasons.has(error.reason);
 }
@@ -63,7 +63,9 @@ export function isSilence(error: unknown): boolean {
   return error instanceof ApiError && error.reason === "idle-timeout";
 }
 
-/** Whether the server is reachable but rejected the request or sent an invalid response. Waiting may not help then. */
+/**
+ * Whether the server is reachable but rejected the request or sent an invalid response. If so, waiting may not help.
+ */
 export function isAnswered(error: unknown): boolean {
   return error instanceof ApiError && (error.status !== 0 || error.reason === "malformed-answer");
 }

@@ -84,7 +84,7 @@ export interface SourceListener {
 export interface ObjectSource {
   /** Starts reporting. Resolves when the source is running, which may be before it is synced. */
   start(listener: SourceListener, servedBefore?: ServedAddresses): Promise<void>;
-  /** Why the objects may be outdated, and the monotonic time since which they may be. Undefined if they are current. */
+  /** Why the objects may be outdated, and since when (monotonic time). Undefined if they are current. */
   problem?(): { readonly message: string; readonly sinceMs: number } | undefined;
   /** The known addresses of the API servers. Absent or empty if the source is not an API server. */
   servers?(): readonly ServerEndpoint[];

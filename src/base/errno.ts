@@ -4,7 +4,7 @@ import { constants } from "node:os";
 /** Each of these numbers has two names on Linux. The kernel's documentation uses these. */
 const preferredNames: Readonly<Record<number, string>> = { 11: "EAGAIN", 95: "EOPNOTSUPP" };
 
-/** Error numbers that occur in netlink replies, but that Node.js does not name (asm-generic/errno.h). */
+/** Error numbers that occur in netlink replies but have no name in Node.js (asm-generic/errno.h). */
 const namesMissingInRuntime: Readonly<Record<number, string>> = {
   44: "ECHRNG",
   65: "ENOPKG",

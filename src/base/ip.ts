@@ -40,9 +40,9 @@ export function hostPrefixLength(family: IpFamily): number {
 }
 
 /**
- * Parses an address; returns `undefined` if it is invalid. As upstream, octets with leading zeros are
- * decimal (`010.0.0.1` is 10.0.0.1), and an IPv4-mapped IPv6 address (`::ffff:10.0.0.1`) becomes the
- * IPv4 address. Zones (`fe80::1%eth0`) and blanks are invalid.
+ * Parses an address; returns `undefined` if it is invalid. As in Kubernetes, octets with leading zeros are decimal
+ * (`010.0.0.1` is 10.0.0.1), and an IPv4-mapped IPv6 address (`::ffff:10.0.0.1`) becomes the IPv4 address. Zones
+ * (`fe80::1%eth0`) and blanks are invalid.
  */
 export function parseIpAddress(text: string): IpAddress | undefined {
   if (text.length > 45) return undefined;
@@ -56,7 +56,7 @@ export function parseIpAddress(text: string): IpAddress | undefined {
   return paddedOctet.test(text) ? ipAddressFromBytes(octets) : (text as IpAddress);
 }
 
-/** Reused by {@link parseIpAddress} because a new typed array takes a quarter of a kilobyte. */
+/** Reused by {@link parseIpAddress}, because a new typed array takes a quarter of a kilobyte. */
 const octets = new Uint8Array(4);
 
 const paddedOctet = /(?:^|\.)0\d/;
@@ -103,7 +103,7 @@ export function isLoopback(address: IpAddress): boolean {
   return address.startsWith("127.") || address === "::1";
 }
 
-/** True for fe80::/10. As upstream, 169.254.0.0/16 is treated as ordinary addresses. */
+/** True for fe80::/10. As in Kubernetes, addresses in 169.254.0.0/16 are treated like ordinary addresses. */
 export function isIpv6LinkLocal(address: IpAddress): boolean {
   return /^fe[89ab][0-9a-f]:/.test(address);
 }
@@ -159,8 +159,8 @@ function parseIpv4(text: string): Uint8Array | undefined {
 }
 
 /**
- * Parses an IPv4 address into four bytes at offset `start`; false if it is invalid. Reads character by character
- * because splitting the text takes four times as long and a first sync parses hundreds of thousands of addresses.
+ * Parses an IPv4 address into four bytes at offset `start`; false if it is invalid. Reads character by character:
+ * splitting the text takes four times as long, and a first sync parses hundreds of thousands of addresses.
  */
 function readIpv4(text: string, bytes: Uint8Array, start = 0): boolean {
   let count = 0;

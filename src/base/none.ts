@@ -1,4 +1,4 @@
-/** A shared empty list. It saves memory because most lists in the many records are empty. */
+/** A shared empty list. Sharing it saves memory, because most lists in records are empty. */
 export const none: readonly never[] = Object.freeze([]);
 
 /** Returns the list, or {@link none} if it is empty. */

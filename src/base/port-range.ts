@@ -6,7 +6,7 @@ export interface PortRange {
   readonly last: number;
 }
 
-/** Each range costs a rule per address and protocol. */
+/** Maximum number of ranges. Each range costs a rule per address and protocol. */
 const mostRanges = 16;
 
 /** Parses ranges such as `5060,10000-20000`. Undefined if the text is invalid or if ranges overlap. */

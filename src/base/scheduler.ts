@@ -50,7 +50,7 @@ export const knownSchedulers: readonly string[] = [
 
 /**
  * Whether a Service may name this scheduler. Only schedulers included in Linux or added by the administrator are
- * allowed because the kernel loads the module `ip_vs_NAME` for any name.
+ * allowed, because the kernel would load the module `ip_vs_NAME` for any name.
  */
 export function isAllowedScheduler(name: string, extra: readonly string[]): boolean {
   return knownSchedulers.includes(name) || extra.includes(name);
@@ -62,7 +62,7 @@ const ramping = ["wrr", "wlc", "sed", "nq", "lblc", "lblcr", "twos"];
 const weighted: ReadonlySet<string> = new Set([...ramping, "sh", "mh", "fo", "ovf"]);
 
 /** Whether the scheduler distinguishes weights greater than 0. */
-export function honoursWeights(scheduler: string): boolean {
+export function honorsWeights(scheduler: string): boolean {
   return weighted.has(scheduler);
 }
 

@@ -3,8 +3,8 @@ import type { Clock } from "./clock.ts";
 
 const maxSliceMs = 5;
 /**
- * Shortest and longest time between two clock readings, which may be slow in a virtual machine. Outside this range, the
- * number of pieces between readings is adapted.
+ * Shortest and longest time between two clock readings. Outside this range, the number of pieces between readings is
+ * adapted. Reading the clock may be slow in a virtual machine.
  */
 const shortestCheckMs = 1;
 const longestCheckMs = 4;
@@ -30,7 +30,7 @@ export class TimeSlice {
   #piecesPerCheck: number;
   #pieces = 0;
 
-  /** `large`: one piece of the work may take milliseconds. */
+  /** `large`: a single piece of the work may take several milliseconds. */
   constructor(clock: Clock, pieces: keyof typeof piecesPerCheck = "small") {
     const { first, most } = piecesPerCheck[pieces];
     this.#clock = clock;

@@ -34,7 +34,7 @@ export interface YamlOptions {
 /** Maximum number of aliases in a document. Nested aliases could make it grow exponentially. */
 const maxAliases = 100;
 
-/** Only the first problems are reported because one mistake can cause hundreds of others. */
+/** Only the first problems are reported, because one mistake can cause hundreds of others. */
 const maxProblems = 10;
 
 /** Words that are booleans in YAML 1.1, which the Kubernetes tools read. */

@@ -1,4 +1,4 @@
-/** Checks rules between settings that are valid individually. */
+/** Checks combinations of settings that are valid individually. */
 import { isSchedulerName } from "../base/scheduler.ts";
 import type { ProxyMode } from "./config.ts";
 import type { Settings } from "./fields.ts";

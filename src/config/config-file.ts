@@ -14,7 +14,8 @@ export interface ConfigFile {
 }
 
 /**
- * Reads a KubeProxyConfiguration. Throws {@link ConfigError} if the file is unreadable, not YAML or a different kind.
+ * Reads a KubeProxyConfiguration. Throws {@link ConfigError} if the file is unreadable, not YAML, or of a different
+ * kind.
  */
 export function readConfigFile(path: string, readFile: (path: string) => string): ConfigFile {
   const documents = parseYamlDocuments(readFileText(path, readFile));
@@ -54,7 +55,7 @@ function problemAt(path: string, { line, column, reason }: Problem): ConfigProbl
   return { path: `${path}:${line}:${column}`, reason };
 }
 
-/** Duplicate fields and additional documents cause only notices, because upstream tolerates them too. */
+/** Duplicate fields and additional documents cause only notices, because kube-proxy tolerates them too. */
 function noticesOf(path: string, documents: readonly YamlDocument[]): readonly ConfigNotice[] {
   const twice = (documents[0]?.problems ?? []).map(
     ({ line, reason }): ConfigNotice => ({

@@ -39,7 +39,7 @@ function complete(row: FieldRow): Field {
   };
 }
 
-/** Only the mode uses the settings in its own section, which all apply without a restart. */
+/** The settings in a mode's own section apply only in that mode, and without a restart. */
 function onlyIn(mode: ProxyMode, row: FieldRow): FieldRow {
   return row.path.startsWith(`${mode}.`) ? { ...row, isLive: true, onlyInMode: mode } : row;
 }

@@ -198,7 +198,7 @@ function noticesOf(
 }
 
 /**
- * Whether a value equals the default. Such a value causes no notice because kubeadm writes every field, even zeros.
+ * Whether a value equals the default. Such a value causes no notice, because kubeadm writes every field, even zeros.
  */
 function isDefault(field: Field, { reading }: Choice): boolean {
   return isDeepStrictEqual(reading, readText(field, field.default));

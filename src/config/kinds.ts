@@ -169,7 +169,7 @@ function splitPort(text: string): readonly [host: string, port: number] {
   return [isBracketed ? host.slice(1, -1) : host, port];
 }
 
-/** As upstream, does not trim blanks. */
+/** Like kube-proxy, does not trim blanks. */
 function splitCommas(text: string): readonly string[] {
   return text === "" ? [] : text.split(",");
 }

@@ -67,7 +67,7 @@ export function loadConfig(
   const context = contextOf(settings, inputs, isModeRequired);
   const config = build(context);
   const writtenPath = settings["--write-config-to"];
-  // As upstream, the written file ignores the deprecated port flags.
+  // As in kube-proxy, the written file ignores the deprecated port flags.
   const text = (): string =>
     configText(values, build({ hostname: context.hostname, isModeRequired }));
   const notices = [
@@ -93,8 +93,8 @@ export function loadConfig(
 }
 
 /**
- * Throws all problems together. Names each setting only once, although an invalid setting may also violate rules
- * between settings.
+ * Throws all problems together. Names each setting only once, although an invalid setting may also be part of an
+ * invalid combination.
  */
 function built(
   early: readonly ConfigProblem[],
@@ -120,7 +120,7 @@ function refuseIgnored(notices: readonly ConfigNotice[], logFormat: LogFormat): 
   if (problems.length > 0) throw new ConfigError(problems, logFormat);
 }
 
-/** If flags request several commands, chooses the one that upstream checks first. */
+/** If flags request several commands, chooses the one that kube-proxy checks first. */
 function commandOf(settings: Settings): Command {
   if (settings["--write-config-to"] !== "") return "write-config";
   if (settings["--cleanup"]) return "clean-up";
@@ -141,7 +141,7 @@ function contextOf(
   };
 }
 
-/** Rejects a name that consists of white space, which is a mistake (such as an unset variable in a manifest). */
+/** Rejects a name that consists of whitespace, which is a mistake (such as an unset variable in a manifest). */
 function blankNodeName(flags: FlagValues): readonly ConfigProblem[] {
   const value = flags.get("hostname-override")?.at(-1) ?? "";
   if (value === "" || value.trim() !== "") return [];

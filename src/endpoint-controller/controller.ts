@@ -29,8 +29,8 @@ interface Informed<T> {
 }
 
 /**
- * Keeps the EndpointSlices of Services with selectors in sync with their Pods. Starts writing when all four lists are
- * complete. Survives all API server outages, and continues until stopped.
+ * Keeps the EndpointSlices of Services that have selectors in sync with their Pods. Starts writing when all four lists
+ * are complete. Survives all API server outages, and continues until stopped.
  */
 export class EndpointController {
   readonly #dependencies: ReflectorDependencies;
@@ -170,8 +170,8 @@ export class EndpointController {
   }
 
   /**
-   * Warns at the first failure and then at each doubling. The first conflicts are logged only at higher verbosity,
-   * because they are normal with two writers.
+   * Warns at the first failure and then whenever the number of failures has doubled. The first conflicts are logged
+   * only at higher verbosity, because they are normal with two writers.
    */
   #noteFailure(service: ServiceName, error: unknown, { failures, delayMs }: Retry): void {
     const keys = { service, err: errorText(error), retryInMs: Math.round(delayMs), failures };

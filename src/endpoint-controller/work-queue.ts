@@ -19,7 +19,7 @@ export interface Retry {
 
 /** Number of keys that are processed at the same time. */
 const workers = 4;
-/** Delay before a key is processed because changes come in bursts. */
+/** Delay before a key is processed. Changes come in bursts. */
 const batchMs = 100;
 const firstRetryMs = 500;
 const longestRetryMs = 60_000;
@@ -64,8 +64,8 @@ export class WorkQueue {
   }
 
   /**
-   * Adds a key. If the key is waiting for a retry, it is processed soon instead because the cause of the failure may be
-   * gone.
+   * Adds a key. If the key is waiting for a retry, it is processed soon instead, because the cause of the failure may
+   * be gone.
    */
   add(key: string): void {
     if (this.#running.has(key)) this.#addedMeanwhile.add(key);

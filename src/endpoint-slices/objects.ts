@@ -56,7 +56,7 @@ export interface SelectingService {
   readonly name: ServiceName;
   /** Empty if the object comes from a manifest. */
   readonly uid: string;
-  /** Never empty because Services without a selector get their endpoints from other controllers. */
+  /** Never empty, because Services without a selector get their endpoints from other controllers. */
   readonly selector: Labels;
   readonly labels: Labels;
   /** If empty, the families are unknown and those of the Pods apply. */

@@ -21,9 +21,9 @@ interface Draft {
 }
 
 /**
- * Packs a group's endpoints into slices so that few slices change. Existing endpoints stay in their slice. New
- * endpoints first fill slices that are written anyway because they changed or `mustWrite` returns true. The rest are
- * added to the fullest slice with enough space, or to new slices. Slices are never merged because that would cause
+ * Packs a group's endpoints into slices, so that few slices change. Existing endpoints stay in their slice. New
+ * endpoints first fill slices that are written anyway, because they changed or `mustWrite` returns true. The rest are
+ * added to the fullest slice with enough space, or to new slices. Slices are never merged, because that would cause
  * unnecessary writes. Pure.
  */
 export function pack(
@@ -57,7 +57,7 @@ function keepEndpoints(stored: StoredSlice, missing: Map<string, SliceEndpoint>)
   return { stored, endpoints, isChanged };
 }
 
-/** Sorts the fullest slice first so that slices without endpoints stay empty and can be deleted. */
+/** Sorts the fullest slice first, so that slices without endpoints stay empty and can be deleted. */
 function byFullness(drafts: readonly Draft[]): readonly Draft[] {
   return drafts.toSorted((one, other) => other.endpoints.length - one.endpoints.length);
 }

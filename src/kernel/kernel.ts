@@ -43,8 +43,8 @@ export interface Kernel {
    */
   readonly unusedBackends?: () => Promise<readonly Iptables[]>;
   /**
-   * The sets of the unused writer: ipset if rules are written with nf_tables, and vice versa. Empty if the kernel does
-   * not support them.
+   * The sets that are not in use: those of ipset if rules are written with nf_tables, and vice versa. Empty if the
+   * kernel does not support them.
    */
   readonly otherSets?: IpSets;
   /** Absent if the kernel has no nftables, or if this kernel is only observed. */
@@ -191,7 +191,7 @@ export interface DummyLink {
   remove(): Promise<void>;
   /** Every address of every link, both families. */
   listAddresses(): Promise<readonly NodeAddress[]>;
-  /** The gateways in the main routing table, without duplicates, both families. */
+  /** The gateways in the main routing table of both families, without duplicates. */
   listGateways(): Promise<readonly IpAddress[]>;
   /**
    * Removes the IPv4 virtual IPs that are not bound in the configured form (`VirtualAddresses`), and returns their

@@ -21,7 +21,7 @@ export interface KernelOptions {
   readonly clock?: Clock;
   /** See {@link RulesOptions}. */
   readonly rules?: RulesWriter | undefined;
-  /** An earlier result, which saves checking both iptables backends with five processes. */
+  /** An earlier result. It saves a check of both iptables backends, which starts five processes. */
   readonly iptablesBackend?: BackendChoice | undefined;
   /** How IPv4 virtual IPs become local. Defaults to addresses on the link. */
   readonly virtualAddresses?: VirtualAddresses;

@@ -4,7 +4,7 @@ import { parseDuration } from "../base/duration.ts";
 import { none } from "../base/none.ts";
 import { parsePortRanges } from "../base/port-range.ts";
 import {
-  honoursWeights,
+  honorsWeights,
   isAllowedScheduler,
   isFlagOf,
   isSchedulerName,
@@ -167,7 +167,7 @@ export function requestedScheduler({ annotations }: Annotated): string | undefin
   return given === undefined ? undefined : readers[schedulerName]?.read(given.value)?.scheduler;
 }
 
-/** The Node labels that determine which endpoints of a Service a node uses, and their weights. */
+/** The Node labels that determine which endpoints of a Service a node uses, and with which weights. */
 export function neededNodeLabels({ annotations }: Annotated): readonly string[] {
   if (annotations === undefined) return none;
   const weights = readers[weightsName]?.read(annotations[weightsName]?.trim() ?? "")?.weights;
@@ -265,7 +265,7 @@ function withoutEffect(
   });
 }
 
-/** Returns undefined for annotations that only repeat the default. */
+/** Returns undefined if the annotation has an effect or only repeats the default. */
 function whyWithoutEffect(
   meaning: string,
   tuning: Tuning,
@@ -282,7 +282,7 @@ function whyWithoutEffect(
         ? undefined
         : "the Service has no UDP port";
     case weightsName:
-      return weights === "equal" || honoursWeights(scheduler) ? undefined : unweighted(scheduler);
+      return weights === "equal" || honorsWeights(scheduler) ? undefined : unweighted(scheduler);
     case slowStartName:
       return (tuning.slowStartMs ?? 0) === 0 || rampsWeights(scheduler)
         ? undefined

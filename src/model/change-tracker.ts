@@ -19,7 +19,7 @@ export interface Trigger {
 
 /**
  * Keeps the latest Services and slices, and records which Services were touched. Several changes to one Service between
- * two syncs count as one. Events are not stored.
+ * two syncs count as one; the individual changes are not stored.
  */
 export class ChangeTracker {
   readonly #services = new Map<ServiceName, ServiceRecord>();
@@ -136,7 +136,9 @@ export class ChangeTracker {
     return this.#shares.limited();
   }
 
-  /** Filters a list, which is fast enough because nearly every Service has a single slice. */
+  /**
+   * Returns the Service's other slices. Filtering a list is fast enough, because nearly every Service has one slice.
+   */
   #slicesBut({ service, name }: EndpointSliceRecord): readonly EndpointSliceRecord[] {
     return (this.#slices.get(service) ?? []).filter((slice) => slice.name !== name);
   }

@@ -31,9 +31,9 @@ export function endpointPortKey(port: {
 
 /**
  * Merges the slices of one Service and family. Pure. If several endpoints have the same `address:port`, the last one
- * wins, except that a terminating endpoint never replaces another one. kube-proxy does the same since 1.36, because pod
- * addresses are reused while the old pod is still terminating. Slices are merged in name order, so the result does not
- * depend on event order. Endpoints are sorted by key.
+ * wins, except that a terminating endpoint never replaces another one. kube-proxy has done the same since 1.36, because
+ * pod addresses are reused while the old pod is still terminating. Slices are merged in name order, so the result does
+ * not depend on event order. Endpoints are sorted by key.
  */
 export function mergeSlices(
   slices: Iterable<EndpointSliceRecord>,
@@ -98,7 +98,7 @@ function addSlicePort(
 }
 
 /**
- * Number of distinct addresses that are ready on this node, across all ports. Health checks report it as the weight.
+ * Number of distinct addresses of this node's ready endpoints, across all ports. Health checks report it as the weight.
  */
 export function countLocalReadyAddresses(endpoints: EndpointsByPort): number {
   const addresses = new Set<IpAddress>();

@@ -11,11 +11,11 @@ export interface ServicePort
   readonly portName: string;
   readonly clusterIp: IpAddress;
   /**
-   * External and load-balancer IPs that are node addresses at which a local process listens on this port. Undefined if
-   * there are none.
+   * External and load-balancer IPs that are not served, because they are node addresses and a local process listens on
+   * this port there. Undefined if there are none.
    */
   readonly unservedAddresses?: readonly IpAddress[];
-  /** Ranges of this family only. Empty means no restriction, which includes the ranges 0.0.0.0/0 and ::/0. */
+  /** Ranges of this family only. Empty means no restriction; 0.0.0.0/0 or ::/0 also results in an empty list. */
   readonly sourceRanges: readonly Cidr[];
 }
 

@@ -99,7 +99,7 @@ export class Shares {
     return namespace;
   }
 
-  /** Returns how much more a Service uses of its namespace limit than before. */
+  /** Returns how much more of its namespace's limit a Service uses than before. */
   #capped(after: Demand | undefined, before: Demand | undefined, amount: keyof Demand): number {
     const most = this.#limits.service[amount];
     return Math.min(after?.[amount] ?? 0, most) - Math.min(before?.[amount] ?? 0, most);
@@ -131,7 +131,8 @@ export class Shares {
   }
 
   /**
-   * Returns whether the share changed. `left` is the rest of the namespace limit, undefined if there is enough for all.
+   * Returns whether the share changed. `left` is what remains of the namespace limit. Undefined if there is enough for
+   * all.
    */
   #limit(name: ServiceName, demand: Demand | undefined, left: Demand | undefined): boolean {
     const before = this.#limited.get(name);

@@ -45,8 +45,8 @@ export interface Canary {
 }
 
 /**
- * Prefers endpoints on Nodes with this node's value of a label, if their share of the Service's endpoints is at least
- * `minimumPercent` of these Nodes' share of all Nodes.
+ * Prefers endpoints on Nodes that have the same value of a label as this node. Applies if these Nodes' share of the
+ * Service's endpoints is at least `minimumPercent` of their share of all Nodes.
  */
 export interface TopologyPreference {
   readonly label: string;

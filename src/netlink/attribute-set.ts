@@ -37,8 +37,7 @@ export function attributeSet<F extends FieldTable>(table: F): AttributeSet<Value
   const rowByType = new Map(rows.map((row) => [row[1].type, row]));
   return {
     encode(writer, values) {
-      // Iterates by index, because destructuring entries costs more than writing their values until this code is
-      // compiled.
+      // Iterates by index: before JIT compilation, destructuring entries costs more than writing their values.
       for (let index = 0; index < fields.length; index += 1) {
         const value = (values as Record<string, unknown>)[names[index] as string];
         if (value !== undefined) writeAttribute(writer, fields[index] as Field<unknown>, value);
@@ -78,17 +77,14 @@ export function list<T>(type: number, item: Field<T>): Field<readonly T[]> {
   };
 }
 
-/**
- * Writes one attribute, for callers that send so many messages that building value objects costs more than writing
- * them.
- */
+/** Writes one attribute. For callers that send many messages and avoid the cost of building value objects. */
 export function writeAttribute<T>(writer: MessageWriter, field: Field<T>, value: T): void {
   const start = writer.beginAttribute(field.type | field.bits);
   field.write(writer, value);
   writer.endAttribute(start);
 }
 
-/** Writes a nested attribute, whose contents `write` writes from `value`. */
+/** Writes a nested attribute; `write` writes its contents from `value`. */
 export function writeNested<T>(
   writer: MessageWriter,
   type: number,

@@ -67,7 +67,7 @@ function errorMessage(facts: NetlinkErrorFacts): string {
 export class DecodeError extends Error {
   override readonly name = "DecodeError";
 
-  /** `what` names the part being read and its fault. `offset` is the position in the received bytes. */
+  /** `what` names the part being read and its problem. `offset` is the position in the received bytes. */
   constructor(what: string, offset: number) {
     super(`Cannot decode a message from the kernel: ${what} at byte ${offset}`);
   }

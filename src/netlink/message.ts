@@ -1,4 +1,4 @@
-/** Netlink messages: writes many into one buffer and reads them back one by one. linux/netlink.h. */
+/** Writes many netlink messages into one buffer, and reads replies message by message. See linux/netlink.h. */
 import { type IpAddress, writeIpAddress } from "../base/ip.ts";
 import { ByteReader, isLittleEndianHost } from "./byte-reader.ts";
 import { DecodeError } from "./errors.ts";

@@ -48,8 +48,8 @@ export function readReply<R>(
 
 /**
  * Reads a reply that arrives in pieces of whole messages. Messages with other sequence numbers are late replies to
- * requests that timed out. Only `finish` rethrows errors thrown by `decode`, because the kernel answers no other dump
- * on the same socket until the last piece is read.
+ * requests that timed out. Errors thrown by `decode` are rethrown only by `finish`, so that the reply is read to its
+ * end. Until then, the kernel answers no other dump on the same socket.
  */
 export class ReplyReader<R> {
   readonly #sequence: number;

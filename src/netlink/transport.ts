@@ -39,14 +39,14 @@ export interface TransportOptions {
 }
 
 /**
- * The size of two dump datagrams, which are decoded in a few milliseconds. The buffers are small enough that no new
- * memory is mapped for each piece.
+ * The size of two dump datagrams, which are decoded in a few milliseconds. Buffers of this size are small enough that
+ * no new memory is mapped for each piece.
  */
 const PIECE_BYTES = 48 * 1024;
 
 /**
- * Each native call in `dumpMany` runs at most this many dumps, and ends early after this many bytes of replies.
- * Decoding them takes one or two milliseconds.
+ * Maximum number of dumps per native call in `dumpMany`, and the number of reply bytes after which a call ends early.
+ * Decoding the replies to one call takes one or two milliseconds.
  */
 const DUMPS_PER_CALL = 128;
 const DUMPS_PIECE_BYTES = 256 * 1024;
@@ -156,8 +156,8 @@ export class NetlinkTransport {
   }
 
   /**
-   * Lists objects. Returns the defined values that `decode` returns for the reply's messages. If the objects change
-   * while they are being listed, the dump is repeated, so `decode` may see a message twice.
+   * Lists objects. Returns what `decode` returns for the reply's messages, without undefined values. If the objects
+   * change while they are being listed, the dump is repeated, so `decode` may see a message twice.
    */
   dump<T, R>(
     kind: RequestKind<T>,
@@ -282,7 +282,7 @@ export class NetlinkTransport {
     return readReply(result.replies, this.#lastSequence, decode);
   }
 
-  /** Yields to the event loop between pieces, because the kernel produces a long dump while it is being read. */
+  /** Yields to the event loop between pieces. The kernel produces each piece of a long dump only when it is read. */
   async #readPieces<R>(decode: (message: Message) => R | undefined): Promise<Reply<R>> {
     const reader = new ReplyReader(this.#lastSequence, decode);
     let result = await this.#transact(PIECE_BYTES);

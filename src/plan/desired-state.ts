@@ -38,7 +38,7 @@ export class DesiredState {
     this.#claims = new ServerClaims(held, ages);
   }
 
-  /** Replaces everything that this Service wants in this family with `plans`. */
+  /** Replaces this Service's plans in this family with `plans`. */
   replace(service: ServiceName, family: IpFamily, plans: readonly ServicePortPlan[]): void {
     finish(this.replaceInSteps(service, family, plans));
   }
@@ -78,7 +78,7 @@ export class DesiredState {
     return dirty;
   }
 
-  /** Everything that this Service wants in this family, including what other Services own. */
+  /** This Service's plans in this family, including virtual servers that other Services own. */
   plansOf(service: ServiceName, family: IpFamily): readonly ServicePortPlan[] {
     return this.#plans.get([family, service].join(" ")) ?? none;
   }
@@ -231,7 +231,7 @@ export class DesiredState {
   }
 
   #exchange(family: IpFamily, before: readonly Effects[], after: readonly Effects[]): void {
-    // Add before removing, so that entries wanted by both plans never disappear in between.
+    // Add before removing, so that entries that both plans request never disappear in between.
     for (const { plan, setEntries } of after) {
       for (const { set, entry } of setEntries) this.#addEntry(plan, set.name, entry);
     }

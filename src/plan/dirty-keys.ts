@@ -10,7 +10,7 @@ export interface DirtyKeys {
   readonly addresses: ReadonlySet<IpAddress>;
   /** Families whose rules may differ. */
   readonly rules: ReadonlySet<IpFamily>;
-  /** Services that no longer want an object, by virtual server key, address, or `SET ENTRY`. */
+  /** Services that no longer request an object, by virtual server key, address, or `SET ENTRY`. */
   readonly formerServices: ReadonlyMap<string, ServiceName>;
 }
 

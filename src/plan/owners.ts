@@ -3,9 +3,9 @@ import type { ServicePortPlan } from "./service-port-plan.ts";
 type Owner = ServicePortPlan;
 
 /**
- * Values that several service port plans may want at the same time. A value is present as long as at least one plan
- * wants it. A plan may want a value more than once. A value with a single owner, which is the usual case, costs one
- * pointer.
+ * Values that several service port plans may request at the same time. A value is present as long as at least one plan
+ * requests it. A plan may request a value more than once. A value with a single owner, which is the usual case, costs
+ * one pointer.
  */
 export class Owners<T> {
   readonly #owners = new Map<T, Owner | Owner[]>();
@@ -34,7 +34,7 @@ export class Owners<T> {
     return this.#owners.has(value);
   }
 
-  /** The plans that want the value. Empty if there are none. */
+  /** The plans that request the value. Empty if there are none. */
   of(value: T): readonly Owner[] {
     const present = this.#owners.get(value);
     if (present === undefined) return [];

@@ -28,7 +28,7 @@ import {
 } from "./service-port-plan.ts";
 import type { TuningFacts } from "./tuning-facts.ts";
 
-/** Everything that one Service wants in one family. */
+/** The desired state of one Service in one family. */
 export interface ServicePlan extends PlannedPorts<ServicePortPlan> {
   readonly service: ServiceName;
   readonly family: IpFamily;
@@ -97,7 +97,7 @@ export function admitWith(
 /** The plans of a Service's ports in one family, in any mode. */
 export interface PlannedPorts<Plan> {
   readonly servicePorts: readonly Plan[];
-  /** Number of distinct addresses that are ready on this node, as the health check node port reports it. */
+  /** Number of distinct addresses of this node's ready endpoints, as the health check node port reports it. */
   readonly localReadyCount: number;
 }
 

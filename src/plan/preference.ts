@@ -12,15 +12,18 @@ export const preferenceStates = ["applied", "overflow", "no-label", "nodes-unkno
 /** Whether a service port's preference applies on this node, and to which endpoints. */
 export interface Preference {
   readonly state: (typeof preferenceStates)[number];
-  /** Keys of ready endpoints that are not chosen because others are preferred, also with port 0 for port ranges. */
+  /**
+   * Keys of ready endpoints that are not chosen because others are preferred. Each also has a key with port 0, for port
+   * ranges.
+   */
   readonly excluded: ReadonlySet<string>;
 }
 
 /**
- * Applies the preference to the endpoints that readiness and topology hints left. A canary group and the other
- * endpoints are separate, so that the canary keeps its share. For each, the preference applies if the preferred
- * endpoints' part of all ready weights is at least `minimumPercent` of the part of all Nodes that prefer them. It never
- * leaves a group without weight. Undefined if the Service has no preference or no endpoint is chosen.
+ * Applies the preference to the endpoints that remain after readiness and topology hints. A canary group and the other
+ * endpoints are separate, so that the canary keeps its share. In each group, the preference applies if the preferred
+ * endpoints' share of the ready weight is at least `minimumPercent` of the preferring Nodes' share of all Nodes. It
+ * never leaves a group without weight. Undefined if the Service has no preference or no endpoint is chosen.
  */
 export function preferenceFor(
   chosen: readonly Endpoint[],

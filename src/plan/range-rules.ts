@@ -66,7 +66,7 @@ export function masqueradeMarked(input: RulesInput): readonly Rule[] {
 
 /**
  * IPVS compares the whole mark, so the rules replace all of its bits. With source ranges, other clients' packets are
- * not marked but dropped. Without these rules, the range is therefore closed.
+ * dropped instead of marked. If these rules are missing, no packets are marked, so the range is closed.
  */
 function marking(range: ServedRange): readonly Rule[] {
   const { address, mark, sources, ranges, protocols } = range;

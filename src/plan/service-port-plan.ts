@@ -45,9 +45,9 @@ export interface PlannedVirtualServer {
   readonly kind: FrontendKind;
   readonly realServers: readonly RealServer[];
   /**
-   * Keys of endpoints whose connections may continue although the endpoints are not chosen. UDP: all serving endpoints,
-   * present if some were not chosen because they are terminating or because others are nearer. TCP and SCTP: ready
-   * endpoints that a preference excludes.
+   * Keys of endpoints whose connections may continue although the endpoints are not chosen. For UDP, all serving
+   * endpoints, unless all of them are chosen. Some may not be chosen because they are terminating or because others are
+   * nearer. For TCP and SCTP, ready endpoints that a preference excludes.
    */
   readonly stillServing?: ReadonlySet<string>;
   /** Seconds after which a drain ends despite open connections. If undefined, the configured drain deadline applies. */
@@ -56,7 +56,7 @@ export interface PlannedVirtualServer {
   readonly range?: ServedRange;
 }
 
-/** Everything that one service port wants in the kernel. */
+/** The desired kernel state of one service port. */
 export interface ServicePortPlan {
   readonly servicePort: ServicePort;
   readonly virtualServers: readonly PlannedVirtualServer[];
@@ -149,7 +149,7 @@ function virtualServersOf(
       lists.get(endpoints) ??
       realServersOf(spreadByNode(endpoints, context.place.nodeName), tuning, facts);
     lists.set(endpoints, realServers);
-    // Only for UDP do the keys include chosen endpoints.
+    // Only the keys for UDP include chosen endpoints.
     const chosenCount = port.protocol === "UDP" ? realServers.length : 0;
     return {
       virtualServer: virtualServerOf(port, frontend, tuning),

@@ -16,7 +16,7 @@ import type { Frontend } from "./frontends.ts";
 import type { FamilyOptions } from "./options.ts";
 import { type SetRole, setFor } from "./sets.ts";
 
-/** An entry that a service port wants in a set. Several service ports may want the same entry. */
+/** An entry that a service port requests in a set. Several service ports may request the same entry. */
 export interface PlannedSetEntry {
   readonly set: IpSet;
   readonly entry: SetEntry;

@@ -1,5 +1,5 @@
 /** Weights of real servers. Pure. */
-import { honoursWeights, rampsWeights, sharesByWeights } from "../base/scheduler.ts";
+import { honorsWeights, rampsWeights, sharesByWeights } from "../base/scheduler.ts";
 import type { Endpoint } from "../model/endpoints.ts";
 import { type Canary, rampSteps, type Tuning } from "../model/tuning.ts";
 import type { TuningFacts } from "./tuning-facts.ts";
@@ -33,7 +33,7 @@ export function ownWeight(
   { scheduler, weights }: Tuning,
   { nodeWeights }: Pick<TuningFacts, "nodeWeights">,
 ): number {
-  if (!honoursWeights(scheduler)) return 1;
+  if (!honorsWeights(scheduler)) return 1;
   if (weights === "slice") return sliceWeight ?? 1;
   return weights === "node" ? (nodeWeights.get(nodeName) ?? 1) : 1;
 }

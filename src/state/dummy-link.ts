@@ -3,7 +3,7 @@ export const dummyLinkName = "kube-ipvs0";
 
 /**
  * How an IPv4 virtual IP becomes local: as an address on the link, as in kube-proxy, or through a local route. Routes
- * are faster, because the kernel stores them in a tree but searches all addresses of a link to add one. IPv6 virtual
- * IPs are always addresses, because the kernel stores IPv6 addresses in a hash table.
+ * are faster: the kernel stores them in a tree, but to add an address it searches all addresses of the link. IPv6
+ * virtual IPs are always addresses, because the kernel stores IPv6 addresses in a hash table.
  */
 export type VirtualAddresses = "addresses" | "routes";

@@ -5,7 +5,7 @@ import type { RealServerId } from "./real-server.ts";
 /** A conntrack entry, with the fields needed to delete stale entries. */
 export interface Flow {
   readonly protocol: Protocol;
-  /** Source of the client's packets, before translation. The same applies to the next three fields. */
+  /** Source of the client's packets. This field and the next three describe packets before translation. */
   readonly source: IpAddress;
   readonly sourcePort: number;
   readonly destination: IpAddress;

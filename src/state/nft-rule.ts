@@ -50,7 +50,7 @@ export type NftExpression =
   | { readonly kind: "verdict"; readonly verdict: NftVerdict }
   /** An expression that does not affect the verdict, such as a counter. */
   | { readonly kind: "effect"; readonly name: string }
-  /** An expression that is not evaluated. If `isEnd` is true, it ends the evaluation, as `dnat` does. */
+  /** An expression that kube-ipvs does not evaluate. If `isEnd` is true, it ends the evaluation, as `dnat` does. */
   | { readonly kind: "unknown"; readonly name: string; readonly isEnd: boolean };
 
 export interface NftRule {

@@ -126,10 +126,10 @@ export interface RuleSet {
   readonly ofServices?: {
     /** Chains that other software fills. They are created if missing, and never changed. */
     readonly others: readonly Chain[];
-    /** Matches the names of Service chains, all in nat. Unplanned ones are removed. Undefined in userspace mode. */
+    /** Matches the names of Service chains, all in nat. Unplanned chains are removed. Undefined in userspace mode. */
     readonly own?: RegExp;
   };
-  /** Identifies this plan. Undefined if the next plan is compared in full. */
+  /** Identifies this plan. Undefined if the next plan must be compared in full. */
   readonly revision?: symbol;
   /** All differences from an earlier plan with the same jumps. Other chains need not be compared. */
   readonly changes?: RuleSetChanges;

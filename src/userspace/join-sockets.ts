@@ -11,8 +11,8 @@ export function joinSockets(client: Socket, backend: Socket): void {
     [backend, client],
   ] as const) {
     one.on("error", () => other.resetAndDestroy());
-    // If a socket closes before the end of its data, it was cut, so the other one is destroyed too. After the end of
-    // its data, some data may still be in transit to the other socket, which must stay open.
+    // A socket that closes before EOF was cut off, so the other one is destroyed too. After EOF, data may still be in
+    // transit to the other socket, which must stay open.
     one.on("close", () => {
       if (!one.readableEnded) other.destroy();
     });

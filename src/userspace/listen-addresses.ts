@@ -6,7 +6,7 @@ import type { ServiceListener } from "./service-listeners.ts";
 export interface ListenRule {
   /** `--bind-address`. A wildcard means all addresses of both families. */
   readonly bindAddress: IpAddress;
-  /** Rules redirect virtual IPs and node ports to the listeners. */
+  /** Whether rules redirect virtual IPs and node ports to the listeners. */
   readonly isRedirected: boolean;
 }
 

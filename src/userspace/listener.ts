@@ -8,7 +8,10 @@ export interface ListenAddress {
   readonly host: string;
   /** 0 means any free port. */
   readonly port: number;
-  /** Rules redirect packets to the listener. Packets from local processes are redirected to the loopback address. */
+  /**
+   * Whether rules redirect packets to the listener. Packets from local processes are redirected to the loopback
+   * address.
+   */
   readonly isRedirected?: boolean;
 }
 

@@ -32,8 +32,8 @@ export interface ServiceListener {
   readonly family: IpFamily;
   readonly protocol: "TCP" | "UDP";
   /**
-   * The addresses and ports at which the Service may be served, with node ports at every node address; see {@link
-   * frontendsOf}.
+   * The addresses and ports at which the Service may be served, with node ports at every node address; see
+   * {@link frontendsOf}.
    */
   readonly frontends: readonly Frontend[];
   /** External and load-balancer IPs that no rule redirects to the listener. */

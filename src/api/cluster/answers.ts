@@ -28,7 +28,7 @@ export interface WatchEvent {
 const eventTypes = ["ADDED", "MODIFIED", "DELETED", "BOOKMARK"] as const;
 const longestErrorBytes = 65_536;
 
-/** Reads list metadata; the items are already stripped. Pure. */
+/** Reads the metadata of a list whose items have been removed. Pure. */
 export function readListHead(resource: Named, envelope: unknown): ListHead {
   const kind = fieldOf(envelope, "kind");
   const resourceVersion = textAt(envelope, "metadata", "resourceVersion");

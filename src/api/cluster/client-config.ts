@@ -1,7 +1,7 @@
 /**
- * The only file that imports @kubernetes/client-node. It is loaded only if a cluster is used, because the library needs
- * most of the program's memory. docs/decisions/0017 lists which parts of the library are used, and why its informers
- * are not.
+ * The only file that imports @kubernetes/client-node. It is loaded only if a cluster is used, because the library
+ * accounts for most of the program's memory. docs/decisions/0017 lists which parts of the library are used, and why its
+ * informers are not.
  */
 import { Agent as HttpAgent } from "node:http";
 import { type AgentOptions, Agent as HttpsAgent, type RequestOptions } from "node:https";
@@ -142,9 +142,7 @@ function loaded({ object, folder, origin }: Kubeconfig): KubeConfig {
   return config;
 }
 
-/**
- * Returns the message without quotes from the file because a YAMLException quotes a line that may contain a token.
- */
+/** Returns the message without text from the file, because a YAMLException quotes a line that may contain a token. */
 function reasonOf(error: unknown): string {
   // The library checks presence but not types. Its TypeErrors name one of its own fields and never contain values.
   if (error instanceof TypeError)

@@ -122,7 +122,7 @@ export class HttpConnection implements ApiConnection {
     });
   }
 
-  /** `ended` is called when the response was read to its end or the reader stopped. */
+  /** `ended` is called when the response has been read to its end or the reader has stopped. */
   async *#bodyOf(
     message: IncomingMessage,
     ended: (received: { readonly receivedBytes: number }) => void,

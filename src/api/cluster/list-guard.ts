@@ -25,7 +25,7 @@ export interface JudgedList {
 
 /**
  * Whether a list that lacks `missing` of `known` addresses would remove too much. With few known addresses, only a list
- * without any objects is implausible because each cluster has the Service `kubernetes` and its slice.
+ * without any objects is implausible, because each cluster has the Service `kubernetes` and its slice.
  */
 export function isImplausible(
   counts: { readonly known: number; readonly missing: number; readonly objectCount: number },
@@ -45,8 +45,8 @@ export function countMissing(known: ReadonlySet<string>, listed: ReadonlySet<str
 
 /**
  * Quarantines a list that would remove too many known objects. A server that lost its data, or came back with old data,
- * must not empty the node. The second such list in a row is applied, and so is the first one after a minute. Watch
- * events are never quarantined because each one reports an actual change.
+ * must not empty the node. A second such list in a row is applied. If none arrives, the first one is applied after a
+ * minute. Watch events are never quarantined because each one reports an actual change.
  */
 export class ListGuard {
   readonly #parts: ListGuardOptions;

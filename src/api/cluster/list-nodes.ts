@@ -6,8 +6,9 @@ import { type ListConnection, listItems } from "./list-pages.ts";
 import { collections } from "./watched-resources.ts";
 
 /**
- * Lists all Nodes from the API server's cache, in pages if the server supports them, with one object in memory at a
- * time, and keeps only these `labels`. A watch would send every kubelet's status updates to every node. Throws ApiError.
+ * Lists all Nodes from the API server's cache, in pages if the server supports them. Only one object is in memory at a
+ * time, and only these `labels` are kept. A watch would send every kubelet's status updates to every node. Throws
+ * ApiError.
  */
 export async function listNodes(
   connection: ListConnection,

@@ -39,7 +39,7 @@ export interface ListConnection {
 }
 
 /**
- * Lists a resource once from the API server's cache, in pages if the server supports them, with one object in memory
+ * Lists a resource once from the API server's cache, in pages if the server supports them. Only one object is in memory
  * at a time. Throws ApiError.
  */
 export async function listItems(

@@ -31,12 +31,12 @@ export class ListTerms {
     this.#version = position;
   }
 
-  /** Drops the version because a server that was restored from a backup does not have it. */
+  /** Drops the version, because a server that was restored from a backup does not have it. */
   noteRefusal(): void {
     if (this.#version !== "0") this.#version = "";
   }
 
-  /** Disables paging for the next list because a page token expired or the pages never end. */
+  /** Disables paging for the next list. Called if a page token expired or the pages never end. */
   noteUselessPages(): void {
     this.#usesPages = false;
   }

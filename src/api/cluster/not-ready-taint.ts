@@ -13,7 +13,7 @@ export interface NotReadyTaintDependencies {
   readonly log: Logger;
 }
 
-/** The Node changed in the meantime. The watch will deliver its new state. */
+/** Delay if the Node changed in the meantime. The watch will deliver its new state. */
 const conflictRetryMs = 1_000;
 const retryMs = 10_000;
 
@@ -45,7 +45,7 @@ export class NotReadyTaint {
     this.#begin();
   }
 
-  /** A sync has succeeded. */
+  /** Call this when a sync has succeeded. */
   noteReady(): void {
     if (this.#isReady) return;
     this.#isReady = true;

@@ -1,6 +1,6 @@
 import type { KubeConfig } from "@kubernetes/client-node";
 
-/** The used part of a child process. */
+/** The part of a child process that this file uses. */
 interface Plugin {
   readonly pid?: number;
   once(event: "close", listener: () => void): unknown;
@@ -8,7 +8,7 @@ interface Plugin {
 type StartPlugin = (command: string, args: unknown, options: object) => Plugin;
 
 /**
- * The library's field with the function that starts a plugin. If it is renamed, a test with a plugin that hangs fails.
+ * The library's field that contains the function that starts a plugin. A test with a hanging plugin detects a rename.
  */
 const startField = "execFn";
 

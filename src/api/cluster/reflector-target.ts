@@ -20,8 +20,8 @@ export interface ReflectorTarget<T> {
 }
 
 /**
- * Addresses that the relist guard compares. Nodes have none because losing the single watched Node removes nothing that
- * is served.
+ * Addresses that the relist guard compares. Nodes have none, because losing the single watched Node removes nothing
+ * that is served.
  */
 const addressesOf: {
   readonly [Kind in ResourceKind]: (record: RecordOf[Kind]) => readonly string[];

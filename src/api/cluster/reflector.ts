@@ -193,7 +193,7 @@ export class Reflector<T> {
    */
   async #expectSameHistory(position: string, signal: AbortSignal): Promise<void> {
     const splitter = new ListSplitter(objectLimitBytes);
-    // Without a version, caches that lag behind do not answer.
+    // Without a version, the answer does not come from a cache, which may lag behind.
     const query = { limit: "1", resourceVersion: "" };
     await this.#read(query, { idleMs: listIdleMs, signal }, (chunk) => {
       for (const _ of splitter.push(chunk));
@@ -298,7 +298,10 @@ export class Reflector<T> {
     this.#terms.askForNewest();
   }
 
-  /** Warns at the first failure and then at each doubling, so that a long outage does not fill the disk. */
+  /**
+   * Warns at the first failure and then whenever the number of failures has doubled, so that a long outage does not
+   * fill the disk.
+   */
   #logTrouble(keys: Readonly<Record<string, unknown>>): void {
     const { failures } = this.#backOff;
     const isLoud = this.#troubleSinceMs === undefined || (failures & (failures - 1)) === 0;

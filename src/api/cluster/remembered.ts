@@ -23,8 +23,8 @@ export class Remembered<T> {
 
   /**
    * Returns the current value. If reading fails, for example while a file is being replaced, returns the last value.
-   * Throws if there is none. A failed read is repeated after a delay as long as the read itself, so that a hanging
-   * plugin does not run all the time.
+   * Throws if there is none. The delay after a failed read is as long as that read took, so that a hanging plugin does
+   * not run all the time.
    */
   async current(): Promise<T> {
     const startedMs = this.#clock.monotonicMs();

@@ -18,7 +18,7 @@ export interface AuthorizedRequest {
   readonly token: string;
 }
 
-/** How long an answer is reused. A revoked token or permission is valid for at most this much longer. */
+/** How long an answer is reused. A revoked token or permission remains valid for at most this long. */
 const reuseMs = 10_000;
 const maxRemembered = 1_000;
 /** Further requests are refused, so that a client with many invalid tokens cannot occupy the API connection. */
@@ -105,7 +105,7 @@ export class RequestAuthorizer {
     }
   }
 
-  /** The next failure is logged again. */
+  /** After an answer, the next failure is logged again. */
   #answered(access: Access): Access {
     this.#isFailing = false;
     return access;

@@ -14,7 +14,7 @@ export interface WatchedResource<Kind extends string = string> {
   readonly selectors: Readonly<Record<string, string>>;
   /** Selectors that are dropped if the API server does not know them. Decoding then skips the same objects. */
   readonly optionalSelectors?: Readonly<Record<string, string>>;
-  /** Proxy name of the requested Services. If absent, Services without a proxy name. */
+  /** Proxy name of the requested Services. If absent, Services without a proxy name are requested. */
   readonly serviceProxyName?: string | undefined;
 }
 

@@ -24,7 +24,7 @@ export function parsedAddress({ value }: Untrusted): IpAddress | undefined {
   return typeof value === "string" ? parseIpAddress(value) : undefined;
 }
 
-/** Reads a network, ignoring surrounding white space. A blank value yields `undefined` without a refusal. */
+/** Reads a network, ignoring surrounding whitespace. A blank value yields `undefined` without a refusal. */
 export function cidrOf(given: Untrusted, reason: RefusalReason): Cidr | undefined {
   const { value } = given;
   if (isBlank(value)) return undefined;
@@ -32,7 +32,7 @@ export function cidrOf(given: Untrusted, reason: RefusalReason): Cidr | undefine
   return cidr ?? given.refuse(reason);
 }
 
-/** Whether the value is absent, empty or only white space. kube-proxy ignores such values silently. */
+/** Whether the value is absent, empty or only whitespace. kube-proxy ignores such values silently. */
 export function isBlank(value: unknown): boolean {
   return isAbsent(value) || (typeof value === "string" && value.trim() === "");
 }

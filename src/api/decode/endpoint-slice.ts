@@ -47,7 +47,7 @@ function triggerTimeOf(object: Untrusted): number | undefined {
     : (timeMsOf(given.value) ?? given.refuse("invalid-trigger-time"));
 }
 
-/** Without a name or a number, the API means all ports. kube-ipvs does not support that. */
+/** In the API, a port without a name or a number means all ports. kube-ipvs does not support that. */
 function portOf(given: Untrusted): SlicePortRecord | undefined {
   const number = given.valueAt("port");
   if (isAbsent(given.valueAt("name"))) return given.field("name").refuse("missing-port-name");

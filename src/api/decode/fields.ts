@@ -10,7 +10,7 @@ export interface DecodeContext {
   readonly texts: TextPool;
   /**
    * Only Services whose label service.kubernetes.io/service-proxy-name has this value are proxied. If absent, only
-   * Services without this label.
+   * Services without this label are proxied.
    */
   readonly serviceProxyName?: string | undefined;
 }
@@ -102,7 +102,7 @@ export class Untrusted {
     return new Untrusted(this.scope, value, this.#parent, this.#step);
   }
 
-  /** Returns the pooled copy of a text. */
+  /** Returns the interned copy of a text. */
   intern(text: string): string {
     return this.scope.texts.intern(text);
   }
@@ -172,7 +172,7 @@ export function choiceIn<Choice extends string>(
 
 const printableLabel = /^[\p{L}\p{N}\p{P}\p{S} ]{0,253}$/u;
 
-/** Reads a label value, node name or zone name as a pooled string. `undefined` if absent or invalid. */
+/** Reads and interns a label value, node name or zone name. `undefined` if absent or invalid. */
 export function labelTextIn(given: Untrusted, name: string): string | undefined {
   const value = given.valueAt(name);
   if (isAbsent(value)) return undefined;

@@ -9,7 +9,7 @@ export function flatText(text: string): string {
 /** Maximum number of texts in a pool. A full pool is cleared so that short-lived names cannot fill it. */
 const poolLimit = 20_000;
 
-/** Returns the same flat string for equal texts because node names and zones repeat on every endpoint. */
+/** Returns the same flat string for equal texts, because node names and zones repeat on every endpoint. */
 export class TextPool {
   readonly #texts = new Map<string, string>();
 

@@ -5,7 +5,7 @@ type Labels = Readonly<Record<string, string>>;
 /** Longest valid key: 253 characters, a slash and 63 more. Values have at most 63. */
 const longestText = 317;
 
-/** Reads a map of short strings, pooled. Other entries are skipped without a refusal. */
+/** Reads a map of short strings, and interns them. Other entries are skipped without a refusal. */
 export function labelsOf(given: Untrusted): Labels {
   const { value } = given;
   if (typeof value !== "object" || value === null || Array.isArray(value)) return {};
@@ -19,7 +19,7 @@ export function labelsOf(given: Untrusted): Labels {
   return { ...labels };
 }
 
-/** Reads a string such as a UID or a version, pooled. Empty if the value is not a short string. */
+/** Reads a string such as a UID or a version, and interns it. Empty if the value is not a short string. */
 export function plainTextIn(given: Untrusted, name: string): string {
   const value = given.valueAt(name);
   return typeof value === "string" && value.length <= longestText ? given.intern(value) : "";

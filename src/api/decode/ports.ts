@@ -25,7 +25,7 @@ export function optionalPortIn(given: Untrusted, name: string): number {
   return isAbsent(value) || value === 0 ? 0 : (portNumberIn(given, name) ?? 0);
 }
 
-/** Reads a port name, pooled. An absent name yields the empty name. */
+/** Reads and interns a port name. An absent name yields the empty name. */
 export function portNameIn(given: Untrusted, name: string): string | undefined {
   const value = given.valueAt(name);
   if (isAbsent(value) || value === "") return "";

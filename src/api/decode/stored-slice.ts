@@ -36,7 +36,7 @@ export function decodeStoredSlice(
     managedBy,
     hasEndpoints: endpoints.length > 0,
     uid: plainTextIn(metadata, "uid"),
-    // Not pooled because every change has a new version.
+    // Not interned, because every change has a new version.
     resourceVersion: isOurs ? String(metadata.valueAt("resourceVersion") ?? "") : "",
     ...(family === undefined ? {} : { family }),
     labels: isOurs ? labels : {},

@@ -27,9 +27,9 @@ export interface ManifestSourceOptions {
   readonly nodeName: string;
   /** If undefined, only Services without a proxy name are selected. */
   readonly serviceProxyName?: string | undefined;
-  /** Delay between a change and reading the folder because changes come in bursts. */
+  /** Delay between a change and the read that follows it. Changes come in bursts. */
   readonly debounceMs?: number;
-  /** Interval between additional reads because the watch does not notice changes behind symbolic links. */
+  /** Interval between additional reads. The watch does not notice changes behind symbolic links. */
   readonly rescanMs?: number;
 }
 
@@ -203,7 +203,7 @@ export class ManifestSource implements ObjectSource {
     return nodes;
   }
 
-  /** The first object with each name, except other Nodes. Later objects with the same name are refused once. */
+  /** The first object with each name, excluding other Nodes. Later objects with the same name are refused once. */
   #distinctObjects(): ReadonlyMap<string, ManifestObject> {
     const objects = new Map<string, ManifestObject>();
     const duplicates = new Set<string>();

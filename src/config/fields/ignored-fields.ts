@@ -55,7 +55,7 @@ const rows: readonly Row[] = [
   ["windowsRunAsService", "boolean", "false", windows],
 ];
 
-/** kube-proxy settings that are accepted but have no effect. As upstream, logging flags override the file. */
+/** kube-proxy settings that are accepted but have no effect. As in kube-proxy, logging flags override the file. */
 export const ignoredFields: readonly Field[] = rows.map(([path, kind, value, noEffect, flag]) => ({
   path,
   kind,

@@ -1,4 +1,4 @@
-/** Settings for IPVS mode. As upstream, `iptables.masquerade*` also applies in IPVS mode. */
+/** Settings for IPVS mode. As in kube-proxy, `iptables.masquerade*` also applies in IPVS mode. */
 export const ipvsFields = [
   {
     path: "mode",

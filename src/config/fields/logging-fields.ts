@@ -1,4 +1,4 @@
-/** Logging settings. As upstream, their flags override the file. */
+/** Logging settings. As in kube-proxy, their flags override the file. */
 export const loggingFields = [
   {
     path: "logging.verbosity",

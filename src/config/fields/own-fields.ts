@@ -250,7 +250,7 @@ export const ownFields = [
     path: "kubeIpvs.nodeAddressPeriod",
     kind: "duration",
     default: "10m",
-    help: "minimum interval between requests for the list of all Nodes, at least 1s per Node; 0s: never request it. It is requested only while a Service has external or load-balancer IPs, or weights or racks by Node. It shows which IPs must not be served: addresses of other Nodes, and addresses in pod CIDRs. A new external IP is not served until the next list arrives, which is requested within 1s or 0.1s per Node, whichever is longer",
+    help: "minimum interval between requests for the list of all Nodes, at least 1s per Node; 0s: never request it. The list is requested only while a Service has external or load-balancer IPs, Node weights or a preferred rack. It shows which IPs must not be served: addresses of other Nodes, and addresses in pod CIDRs. A new external IP is not served until the next list arrives, which is requested within 1s or 0.1s per Node, whichever is longer",
   },
   {
     path: "kubeIpvs.ignoreRunningKubeProxy",

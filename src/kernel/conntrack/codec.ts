@@ -95,8 +95,8 @@ export function encodeQuery(writer: MessageWriter, query: FlowQuery): void {
 }
 
 /**
- * The filter contains addresses only for IPv4 outside 127.0.0.0/8. Kernels (tested: 6.1 and 6.18) also return flows
- * with IPv6 addresses other than the requested one. 127.0.0.1 stands for all of 127.0.0.0/8, so it cannot be an exact
+ * The filter contains addresses only for IPv4 outside 127.0.0.0/8. For IPv6, kernels (tested: 6.1 and 6.18) also return
+ * flows with addresses other than the requested one. 127.0.0.1 stands for all of 127.0.0.0/8, so it cannot be an exact
  * filter.
  */
 function selected(number: number, selection: FlowSelection): FlowValues {

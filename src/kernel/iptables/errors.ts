@@ -15,7 +15,7 @@ export interface IptablesRun {
 /** A failed run of an iptables program. */
 export class IptablesError extends Error {
   /**
-   * Distinguishes a rejection from a lost reply: the program ran and failed. Used by
+   * The program ran and failed, which distinguishes a rejection from a lost reply in
    * `reconcile/apply/refusal-reason.ts`.
    */
   readonly exitCode: number;

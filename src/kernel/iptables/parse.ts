@@ -2,7 +2,7 @@
 import type { TableName } from "../../state/rule.ts";
 import type { ObservedChain, ObservedRule } from "../kernel.ts";
 
-/** Text that `iptables-save` does not print. The whole output is discarded. */
+/** Text that `iptables-save` never prints. The whole output is discarded. */
 export class SavedTextError extends Error {
   /** `line` starts at 1. */
   constructor(problem: string, line: number, lineText: string) {
@@ -28,9 +28,9 @@ export class UnreadableTableError extends Error {
 
 /**
  * Returns the chains of the nat and filter tables, or of `tables`, in text order. Other tables are skipped. With
- * `names`, rules of other chains are skipped too. Counters and policies other than DROP are omitted. Throws a {@link
- * SavedTextError} if the text is not the complete output of `iptables-save`. Throws an {@link UnreadableTableError} if
- * the output omits a table, whose rules would otherwise appear to be missing.
+ * `names`, rules of other chains are skipped too. Counters and policies other than DROP are omitted. Throws a
+ * {@link SavedTextError} if the text is not the complete output of `iptables-save`. Throws an
+ * {@link UnreadableTableError} if the output omits a table, whose rules would otherwise appear to be missing.
  */
 export function parseSaved(
   text: string,

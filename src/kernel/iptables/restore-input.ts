@@ -15,10 +15,10 @@ export const tableOrder: readonly TableName[] = ["filter", "nat", "mangle"];
  * Formats the changes to all tables as one input. Each table is committed atomically, so only the result matters within
  * a table:
  *
- * 1. Every chain to write or remove is declared, which creates or empties it. 2. Jumps are changed in the given order,
- * so that a chain can be removed after the jump to it. 3. The rules of the written chains are added. They can refer to
- * each other because all chains exist. 4. Chains are removed. They were declared in step 1, so removing an absent chain
- * does not fail.
+ * 1. Every chain to write or remove is declared, which creates or empties it.
+ * 2. Jumps are changed in the given order, so that a chain can be removed after the jump to it.
+ * 3. The rules of the written chains are added. They can refer to each other, because all chains exist.
+ * 4. Chains are removed. They were declared in step 1, so removing an absent chain does not fail.
  */
 export function renderRestoreInput(family: IpFamily, changes: readonly RuleChange[]): string {
   return tableOrder.map((table) => renderTable(family, table, changes)).join("");

@@ -73,13 +73,16 @@ const elementListAttributes = attributeSet({
 const hooks: readonly NftHook[] = [
   ...(["PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING", "INGRESS"] as const),
 ];
-/** The hooks of families that do not see packets at the IP layer: NF_NETDEV_*, and NF_BR_*, which starts like NF_INET_*. */
+/**
+ * The hooks of families that do not see packets at the IP layer: NF_NETDEV_*, and NF_BR_*, whose numbers 0 to 4 are
+ * those of NF_INET_*.
+ */
 const linkHooks: Readonly<Record<string, readonly NftHook[]>> = {
   netdev: ["INGRESS", "EGRESS"],
   bridge: ["INGRESS", "INGRESS", "EGRESS", "EGRESS", "EGRESS"],
 };
 
-/** Undefined unless it is a base chain. `family` is the family name that `nft` prints. */
+/** Undefined if the chain is not a base chain. `family` is the family name that `nft` prints. */
 export function decodeBaseChain(body: ByteReader, family: string): NftBaseChain | undefined {
   const { table = "", name = "", hook, policy, type } = chainAttributes.decode(body);
   if (hook?.number === undefined) return undefined;

@@ -2,8 +2,9 @@ import type { SetEntry } from "../../state/set-entry.ts";
 import type { Place, Places } from "./overlaps.ts";
 
 /**
- * The places of networks as last read or written, by set. Reading a large set for each change would cost far more than
- * the change itself. The places are valid as long as only our own transactions advance the nf_tables generation.
+ * The places of networks (see overlaps.ts) as last read or written, by set. Reading a large set for each change would
+ * cost far more than the change itself. The places are valid as long as only our own transactions advance the nf_tables
+ * generation.
  */
 export class KnownPlaces {
   readonly #bySet = new Map<string, Map<string, ReadonlyMap<SetEntry, Place>>>();

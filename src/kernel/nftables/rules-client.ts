@@ -72,7 +72,10 @@ const probeChains: readonly Chain[] = [
 ];
 
 const keptTable = "kube-ipvs-conntrack";
-/** The match makes the kernel track connections. A nat chain never gets packets of established connections. */
+/**
+ * The match makes the kernel track connections. The rule never applies, because a nat chain gets no packets of
+ * established connections.
+ */
 const keptRule: Rule = {
   matches: [
     { kind: "comment", text: "keeps conntrack and NAT active" },

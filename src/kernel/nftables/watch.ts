@@ -61,7 +61,7 @@ export function watchTables(
     protocol: nftTransportOptions.protocol,
     groups: [group],
     receiveBufferBytes,
-    // All messages of a datagram belong to one transaction. Its last datagram contains only the generation.
+    // All messages of a datagram belong to one transaction. A transaction's last datagram contains only the generation.
     accepts(datagram) {
       const first = messagesOf(datagram).next().value;
       if (first === undefined || ownPorts.includes(first.portId)) return false;

@@ -4,14 +4,14 @@ import type { ServicePortPlan } from "../service-port-plan.ts";
 import type { WinnerChange } from "./claims.ts";
 import type { ServerClaim } from "./server-claims.ts";
 
-/** Everything that a plan wants, or part of it. */
+/** The desired state of a plan, or a part of it. */
 export type Effects = Pick<ServicePortPlan, "setEntries" | "deniedToNode"> & {
   readonly plan: ServicePortPlan;
 };
 
 /**
- * The effects on plans other than `own` when the owner of `key` changes: what they no longer want, and what they want
- * now.
+ * The effects on plans other than `own` when the owner of `key` changes: what they no longer request, and what they
+ * request now.
  */
 export function effectsOnOthers(
   key: string,

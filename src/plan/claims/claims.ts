@@ -123,7 +123,7 @@ export abstract class Claims<C extends Claim> {
   }
 
   /**
-   * Replaces the claims to `key` that the plans `previous` and `claim.plan` have with `claim`. If `claim` is undefined,
+   * Removes the claims of the plans `previous` and `claim.plan` to `key`, and adds `claim`. If `claim` is undefined,
    * only removes those of `previous`.
    */
   update(key: string, claim: C | undefined, previous: C["plan"] | undefined): WinnerChange<C> {
@@ -140,8 +140,8 @@ export abstract class Claims<C extends Claim> {
   }
 
   /**
-   * Addresses without a known holder that several Services claim with equal rank. Always empty after the first {@link
-   * settle}.
+   * Addresses without a known holder that several Services claim with equal rank. Always empty after the first
+   * {@link settle}.
    */
   undecided(): readonly UndecidedClaim<C>[] {
     return [...this.#contested].flatMap((key): readonly UndecidedClaim<C>[] => {

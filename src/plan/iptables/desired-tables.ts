@@ -214,7 +214,7 @@ type Parts = ReadonlyMap<SharedChainKey, readonly Rule[]>;
 export class DesiredTables {
   readonly #services = new Map<string, ServiceRules>();
   readonly #families = new Map<IpFamily, FamilyTables>();
-  /** Keys are `WHAT FAMILY`, such as `endpoints IPv4`, so that a sync need not visit all Services. */
+  /** Sums over all Services, so that a sync need not visit them. Keys are `WHAT FAMILY`, such as `endpoints IPv4`. */
   readonly #counts = new Map<string, number>();
   readonly #udp = new UdpDestinations();
   readonly #claims: TableClaims;
@@ -248,8 +248,8 @@ export class DesiredTables {
   }
 
   /**
-   * Replaces everything that a Service wants in a family. Yields after each service port. At each yield, the remaining
-   * ports still have their previous rules.
+   * Replaces a Service's plan in a family. Yields after each service port. At each yield, the remaining ports still
+   * have their previous rules.
    */
   *replace(plan: ServiceRules): Generator<void, void> {
     const { family, service, servicePorts } = plan;

@@ -13,7 +13,7 @@ import {
 import type { IptablesOptions } from "./options.ts";
 import { planServicePortRules, type ServicePortRules } from "./service-port-rules.ts";
 
-/** Everything that one Service wants in one family's tables. */
+/** The desired rules of one Service in one family's tables. */
 export interface ServiceRules extends PlannedPorts<ServicePortRules> {
   readonly service: ServiceName;
   readonly family: IpFamily;

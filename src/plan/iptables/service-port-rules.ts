@@ -12,7 +12,7 @@ import { rulesInSharedChains } from "./rules-in-shared-chains.ts";
 import type { SharedRule } from "./shared-chains.ts";
 import { type UdpFlows, udpFlowsOf } from "./udp-flows.ts";
 
-/** Everything that one service port wants in its family's tables. */
+/** The desired rules of one service port in its family's tables. */
 export interface ServicePortRules {
   readonly servicePort: ServicePort;
   /** The service port's own chains in nat. */

@@ -7,8 +7,8 @@ import type { ClusterEvent } from "../../event.ts";
 import type { EndpointSliceRecord } from "../../objects.ts";
 
 /**
- * Number of nodes that write an Event if every node could write it. With 8, one in 3,000 Events randomly has no
- * writer.
+ * Average number of nodes that write an Event that every node could write. With 8, chance leaves one in 3,000 Events
+ * without a writer.
  */
 const writersPerEvent = 8;
 /** Combined rate of Events about Services for all nodes: first a burst, then one per interval. */
@@ -17,7 +17,7 @@ const clusterIntervalMs = 100;
 const nodeBurst = 25;
 
 /**
- * Decides which Events about Services this node writes, which limits their number regardless of cluster size. Only
+ * Decides which Events about Services this node writes, so that their total number does not grow with the cluster. Only
  * nodes named in EndpointSlices are counted.
  */
 export class EventShare {

@@ -47,7 +47,7 @@ const stopGraceMs = 300;
 /**
  * Writes Events to the API server in the background, one after the other, so `record` never waits. Repeated occurrences
  * become a series in the first object. Needs permission to create and patch events.events.k8s.io, which
- * system:node-proxier grants. Logs once if it is missing.
+ * system:node-proxier grants. Logs once if that permission is missing.
  */
 export class EventWriter implements EventRecorder {
   readonly #dependencies: EventWriterDependencies;
