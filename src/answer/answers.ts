@@ -75,7 +75,7 @@ export interface Status extends Envelope<"Status"> {
     readonly subject: string;
     readonly action: string;
     readonly ageSeconds: number;
-    /** Name and PID of the program, if the kernel reported it: rules written with nf_tables. */
+    /** Name and PID of the program. The kernel reports it only for rules written with nf_tables. */
     readonly changedBy?: string;
   };
   /** Undefined until the kernel has been prepared. */

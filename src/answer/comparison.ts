@@ -38,7 +38,7 @@ export interface NodeDifference {
 /** Facts about a row of a Service that all nodes should share. */
 function factsOf(row: ServiceRow): readonly string[] {
   const { endpoints = [], reason, scheduler, affinitySeconds, trafficPolicy } = row;
-  // With the policy Local, a topology preference or topology hints, each node uses other endpoints.
+  // With the policy Local, a topology preference or topology hints, each node uses different endpoints.
   const isShared =
     trafficPolicy === "Cluster" &&
     row.topologyPreference === undefined &&
@@ -90,7 +90,7 @@ export function differencesBetween(
   });
 }
 
-/** The node's last event about the Service, or else its most lasting problem. */
+/** The node's last event about the Service, or else its longest-lasting problem. */
 function sinceOf(
   row: ServiceRow,
   node: NodeServices | undefined,

@@ -19,7 +19,7 @@ export interface Plan extends Envelope<"Plan">, PlannedChanges {
   readonly nftTables?: readonly string[];
   readonly files?: readonly string[];
   readonly kept?: readonly KeptObject[];
-  /** The kube-proxy that may be using iptables or nftables mode rules. Absent if there is none. */
+  /** The kube-proxy that may be using the rules of its iptables or nftables mode. Absent if there is none. */
   readonly kubeProxy?: string;
 }
 

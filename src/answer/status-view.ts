@@ -86,7 +86,7 @@ function sourceFact({ source }: Status): Fact {
 
 function syncText(sync: SyncStatus | undefined): string {
   if (sync === undefined) return "none yet";
-  return `${durationText(sync.ageSeconds)} ago, ${sync.durationMs.toFixed(1)} ms`;
+  return `${durationText(sync.ageSeconds)} ago, took ${sync.durationMs.toFixed(1)} ms`;
 }
 
 function virtualServersText(counts: Status["counts"]): string {

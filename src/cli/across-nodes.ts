@@ -1,5 +1,5 @@
 /**
- * `kube-ipvs __nodes COMMAND …`: prints many nodes' answers, which the kubectl plugin collects, as one table. The input
+ * `kube-ipvs __nodes COMMAND …`: prints many nodes' answers as one table. The kubectl plugin collects them. The input
  * has a line `= NODE EXIT-CODE` for each node, followed by the command's output, with `|` before each line of stdout
  * and `!` before each line of stderr.
  */

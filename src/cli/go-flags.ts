@@ -2,7 +2,7 @@ import type { Flag } from "./flags.ts";
 
 /**
  * Rewrites flags in the forms that Go programs accept (`--name value`, `--switch`, `-v 2`, `-v=2`, `-v2`) as
- * `--name=value`. Replaces underscores in names by hyphens, and aliases by names. Other arguments remain unchanged.
+ * `--name=value`. Replaces underscores in names with hyphens, and aliases with names. Other arguments remain unchanged.
  */
 export function normaliseFlags(
   args: readonly string[],

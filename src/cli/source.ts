@@ -1,4 +1,4 @@
-/** Answers questions about this node from its daemon, or from a first sync that changes nothing. */
+/** Answers questions about this node from its daemon, or from a dry run of the first sync. */
 import { readAnswer } from "../answer/answer.ts";
 import type { Answers } from "../answer/answers.ts";
 import { askDaemon } from "../daemon/operator/ask-daemon.ts";

@@ -41,7 +41,9 @@ interface NodeCleanUp extends CleanUpReport {
   };
   /** Tables of kube-proxy's nftables mode and of kube-ipvs, for example `ip kube-proxy`. */
   readonly nftTables: readonly string[];
-  /** Describes a kube-proxy that may be using iptables or nftables mode rules. Undefined if there is none. */
+  /**
+   * Describes a kube-proxy that may be using the rules of its iptables or nftables mode. Undefined if there is none.
+   */
   readonly kubeProxy?: string;
 }
 
@@ -120,8 +122,8 @@ async function removeAll(
   const ofKubeProxy = user === undefined ? [tableOfKubeProxy] : [];
   const nft = await Promise.all(ofKubeProxy.map((name) => removeNftTables(kernel, name, isDryRun)));
   const rules = rulesGoals(families, { modes, current: undefined }, config, iptables);
-  // With iptables, the other backend's rules refer to the ipsets in use, so they are removed first. With nf_tables, the
-  // unused ipsets mark virtual servers as ours, so they are removed last.
+  // With iptables, the other backend's rules are removed first, because they refer to the ipsets in use. With
+  // nf_tables, the unused ipsets are removed last, because they mark virtual servers as ours.
   const first = iptables.backend === "nftables" ? undefined : await cleanUpOthers();
   const used = await cleanUp({ kernel, clock, isDryRun }, { rules, ipvs });
   const unused = first ?? (await cleanUpOthers());

@@ -35,7 +35,7 @@ export async function planSync(config: Config, parts: FirstSyncParts): Promise<P
   }));
 }
 
-/** Returns what applying a file would change, apart from the changes that are pending without it. */
+/** Returns what applying a file would change, apart from changes that are pending even without it. */
 export async function planApplied(
   config: Config,
   parts: FirstSyncParts,

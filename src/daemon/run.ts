@@ -87,8 +87,8 @@ export async function runDaemon(config: Config, parts: RunContext): Promise<void
 }
 
 /**
- * Implements `--init-only`: everything that needs more privileges than the daemon. Does not contact the API server
- * and writes no rules.
+ * Implements `--init-only`: does everything that needs more privileges than the daemon has. Does not contact the API
+ * server and writes no rules.
  */
 export async function prepareNode(config: Config, parts: RunContext): Promise<void> {
   const { log } = parts;

@@ -51,7 +51,7 @@ export interface AddressFacts {
 export interface ReversePathFacts {
   /** Links on which rp_filter is 1. */
   readonly strictLinks: readonly string[];
-  /** Packets on any link that it has dropped since boot. */
+  /** Packets that rp_filter has dropped on any link since boot. */
   readonly droppedPackets: number;
 }
 
@@ -110,7 +110,7 @@ export interface Cluster {
   }>;
   readonly rights: () => Promise<readonly RightFact[]>;
   readonly otherNodes: () => Promise<readonly OtherNode[]>;
-  /** Ready endpoints whose Node is not ready, as the API server sees it. */
+  /** Nodes that are not ready but have ready endpoints, according to the API server. */
   readonly deadNodes: () => Promise<readonly DeadNode[]>;
   /** How MetalLB was detected. Undefined if it was not detected. */
   readonly metalLb: () => Promise<string | undefined>;

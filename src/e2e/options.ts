@@ -95,7 +95,7 @@ function skippedChecks(text: string): ReadonlySet<string> {
   const known = allChecks.map(({ name }) => name);
   const unknown = names.find((name) => !known.includes(name));
   if (unknown === undefined) return new Set(names);
-  throw new Error(`--skip ${unknown}: no such check; there are ${known.join(", ")}`);
+  throw new Error(`--skip ${unknown}: no such check; the checks are ${known.join(", ")}`);
 }
 
 function formatOf(text: string): ReportFormat {

@@ -62,7 +62,7 @@ export function nodeAddress(scene: Scene, role: ServiceRole, node: TestNode): st
   const isIpv6 = clusterIps(scene, role)[0]?.includes(":") === true;
   const address = node.addresses.find((one) => one.includes(":") === isIpv6);
   if (address === undefined)
-    throw new Error(`Node ${node.name} has no InternalIP of this IP family`);
+    throw new Error(`Node ${node.name} has no ${isIpv6 ? "IPv6" : "IPv4"} InternalIP`);
   return address;
 }
 

@@ -177,7 +177,7 @@ export const metricTable = {
   relistGuardOutcomes: {
     name: "kube_ipvs_relist_guard_outcomes_total",
     type: "counter",
-    help: "Lists quarantined by the relist guard (held), and how each quarantine ended (confirmed, refuted, expired)",
+    help: "API lists that the relist guard quarantined (held), and how each quarantine ended (confirmed, refuted, expired)",
     labels: ["resource", "outcome"],
   },
   quarantinedLists: {
@@ -200,12 +200,12 @@ export const metricTable = {
   lastCleanVerification: {
     name: "kube_ipvs_last_clean_verification_timestamp_seconds",
     type: "gauge",
-    help: "Time of the last verification that found kernel state as written, in seconds since the epoch",
+    help: "Time of the last verification that found no difference, in seconds since the epoch",
   },
   drift: {
     name: "kube_ipvs_drift_total",
     type: "counter",
-    help: "Kernel objects changed by a third party, by kind and the action taken",
+    help: "Kernel objects that a third party changed, by kind and action taken",
     labels: ["kind", "action"],
   },
   manualWeights: {

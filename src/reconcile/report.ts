@@ -28,7 +28,7 @@ export interface FoundDrift extends Drift {
 export interface SyncReport {
   /** Computed before the first write. */
   readonly plan: ChangePlan;
-  /** Number of successful changes by kind. Kinds without any are not included. */
+  /** Number of successful changes by kind. Kinds without changes are omitted. */
   readonly changes: ReadonlyMap<ChangeKind, number>;
   /** Changes that the kernel rejected in this sync. */
   readonly rejected: readonly RefusedChange[];

@@ -12,7 +12,7 @@ import { withoutSecrets } from "./redact.ts";
 export interface Part {
   /** The file name. The text of `*.json` is JSON. */
   readonly name: string;
-  /** Rejects if there is nothing to show, with the reason. */
+  /** Rejects with the reason if there is nothing to show. */
   readonly read: () => Promise<string>;
 }
 

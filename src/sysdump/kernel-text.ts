@@ -36,7 +36,10 @@ export async function setsText(
   return text(lines);
 }
 
-/** Omits the expressions of rules, which also have a text. Elements of sets are written as addresses, for redaction. */
+/**
+ * Omits the expressions of rules, because rules also have a text form. Set elements are written as addresses, for
+ * redaction.
+ */
 export function rulesetJson(rulesets: object): string {
   const plain = (name: string, value: unknown): unknown => {
     if (name === "expressions") return undefined;

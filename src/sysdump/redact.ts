@@ -32,7 +32,9 @@ const addressPattern =
 const wordPattern = /(?![\d.]+(?![\w-]))[\w-]+(?:\.[\w-]+)*/g;
 const hardwarePattern = /\b[\da-f]{2}(?::[\da-f]{2}){5}\b/gi;
 
-/** Replaces addresses so that two of them share as many leading bits as before, and names by numbered ones. */
+/**
+ * Replaces names with numbered ones. Replaces addresses so that any two of them share as many leading bits as before.
+ */
 export class Redactor {
   readonly #key: Uint8Array;
   readonly #names: ReadonlyMap<string, string>;

@@ -103,7 +103,7 @@ describe("the operator's commands", () => {
   it("report that everything is fine, on a socket that only root can use", (test) => {
     const { code, out } = kubeIpvs("status");
     test.diagnostic(out);
-    assert.match(out, /^OK, 1 Service, last sync \d+ s ago, \d+\.\d ms\n/);
+    assert.match(out, /^OK, 1 Service, last sync \d+ s ago, took \d+\.\d ms\n/);
     assert.match(out, /^Virtual servers +1, and 0 foreign$/m);
     assert.equal(code, 0);
     assert.equal(statSync("/run/kube-ipvs/kube-ipvs.sock").mode & 0o777, 0o600);

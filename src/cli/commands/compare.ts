@@ -14,8 +14,9 @@ export const compareCommand: Command = {
   summary: "print which nodes serve a Service differently, through kubectl kube-ipvs",
   description:
     "kubectl kube-ipvs compare runs this command on all nodes, and prints the nodes that differ from most " +
-    "others in frontends, schedulers, session affinity, ready endpoints, endpoints in use or reasons. Run on " +
-    "one node, it prints that node's data. Without SERVICE, it compares all Services.\n" +
+    "others in frontends, schedulers, session affinity, ready endpoints, endpoints in use, or the reason why " +
+    "an address is not served. If you run the command itself on a node, it prints that node's data. " +
+    "Without SERVICE, it compares all Services.\n" +
     "Exit codes: 0 no differences; 1 error; 2 nodes differ or do not answer.",
   options: [...outputOptions(), namespaceOption],
   needsNoMode: true,

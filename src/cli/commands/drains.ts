@@ -8,7 +8,7 @@ export const drainsCommand: Command = {
   description:
     "Prints the real servers of removed endpoints that still have open connections, oldest " +
     "first.\n" +
-    "The data comes from the daemon's operator socket. Without a running daemon, it shows what " +
+    "The data comes from the daemon's operator socket. Without a running daemon, the command shows what " +
     "the daemon would find at startup.\n" +
     "Exit codes: 0 success; 1 error.",
   options: [...outputOptions(), watchOption],

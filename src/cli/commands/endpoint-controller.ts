@@ -5,7 +5,7 @@ export const endpointControllerCommand: Command = {
   name: "endpoint-controller",
   summary: "create EndpointSlices from Pods in a cluster without kube-controller-manager",
   description:
-    "Runs a controller that keeps the EndpointSlices of Services with selectors in sync with " +
+    "Runs a controller that keeps the EndpointSlices of Services that have selectors in sync with " +
     "their Pods. It uses the daemon's flags for the API server, the relist guard and logging, " +
     "and does not change kernel state.\n" +
     "It skips Services whose EndpointSlices another controller manages.",

@@ -47,7 +47,7 @@ export const explainCommand: Command = {
     valueOption(
       "in",
       "link",
-      "network interface on which packets from the --from address arrive (default: the one that leads to it)",
+      "network interface on which packets from the --from address arrive (default: the interface that leads to this address)",
     ),
     valueOption(
       "to",

@@ -22,7 +22,7 @@ export const servicesCommand: Command = {
     "Prints one line per address, port and protocol of the Services on this node. With NAME, " +
     "ADDRESS:PORT or -o wide, it also prints the endpoints, their connections in the kernel, and why an " +
     "endpoint is not used.\n" +
-    "The data comes from the daemon's operator socket. Without a running daemon, it shows what " +
+    "The data comes from the daemon's operator socket. Without a running daemon, the command shows what " +
     "the daemon would find at startup.\n" +
     "Exit codes: 0 success; 1 error, or no Service has this name or address.",
   options: [

@@ -3,7 +3,7 @@ import type { Socket } from "node:net";
 import { parseCidr, parseIpAddress } from "../../base/ip.ts";
 
 /**
- * Makes room for a new connection by closing the oldest one from the source that has the most. Refusing the new
+ * Makes room for a new connection by closing the oldest connection of the source that has the most. Refusing the new
  * connection would let a client with many idle connections block probes and load balancers. Closing the oldest
  * connection overall would let a client that opens connections quickly displace a probe's connections before they are
  * answered.
@@ -41,7 +41,7 @@ function mostOf<T>(bySource: ReadonlyMap<string, ReadonlySet<T>>) {
 }
 
 /**
- * An IPv4 address, or an IPv6 address's /64 network: a client with one address in a /64 may have all of them.
+ * An IPv4 address, or an IPv6 address's /64 network, because a client with one address in a /64 may have all of them.
  */
 export function sourceOf(text: string): string {
   const address = parseIpAddress(text.replace(/%.*$/, ""));

@@ -55,11 +55,11 @@ export interface HttpListenerOptions {
    * keepFairly}.
    */
   readonly boundConnections?: (socket: Socket) => void;
-  /** Called with the reason when the port cannot be opened, and then once a minute while this continues. */
+  /** Called with the reason when the port cannot be opened, and then once a minute until it can. */
   readonly onFailure?: (reason: string) => void;
 }
 
-/** A port cannot be opened, and the program must exit. */
+/** Thrown if a port cannot be opened and the program must exit. */
 export class ListenError extends Error {
   override readonly name = "ListenError";
 }

@@ -12,7 +12,7 @@ export interface CertificateFiles {
 
 type Pem = Required<Pick<SecureContextOptions, "cert" | "key">>;
 
-/** Certificates are usually renewed hours before they expire. */
+/** A minute is short enough: certificates are usually renewed hours before they expire. */
 const checkPeriodMs = 60_000;
 
 /** Reads a server's certificate and key. Rejects if a file cannot be read, or if they do not match. */
@@ -29,7 +29,7 @@ export async function readCertificate({ certFile, keyFile }: CertificateFiles): 
 
 /**
  * Reads the files every minute and passes changed contents to `use`. If they are unusable, logs an error, and the
- * server keeps its certificate. Returns a function that ends this.
+ * server keeps its certificate. Returns a function that stops the reads.
  */
 export function followCertificate(
   { clock, log }: { readonly clock: Clock; readonly log: Logger },

@@ -33,11 +33,11 @@ export interface ServiceHealthDependencies {
   readonly clock: Clock;
   readonly log: Logger;
   readonly health: ProxyHealth;
-  /** The owners of ports that several Services claim, from an earlier run. */
+  /** An earlier run's record of who owns each port that several Services claim. */
   readonly held?: Holders;
   /** Defaults to an {@link HttpListener}. */
   readonly makeListener?: MakeListener;
-  /** Called when a port cannot be opened, and periodically while this continues. */
+  /** Called when a port cannot be opened, and periodically until it can. */
   readonly onFailure?: (check: ServiceHealthCheck, reason: string) => void;
 }
 

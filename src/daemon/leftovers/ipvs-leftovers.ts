@@ -20,7 +20,9 @@ export interface IpvsRemovalContext {
   readonly clock: Clock;
   readonly log: Logger;
   readonly stop: AbortSignal;
-  /** IPVS mode ran on this node, or an earlier removal failed. Leftovers are possible even if the link is gone. */
+  /**
+   * True if IPVS mode ran on this node or an earlier removal failed. Leftovers may then exist even if the link is gone.
+   */
   readonly ranIpvs: boolean;
   /** Whether to remove rules even if the link no longer exists: iptables mode keeps chains that both modes use. */
   readonly hasRules: boolean;
@@ -87,8 +89,8 @@ async function stopBalancing(
 }
 
 /**
- * Whether kube-ipvs0 exists. IPVS mode never serves without this link. If it is absent, nothing further is read because
- * that would load modules.
+ * Whether kube-ipvs0 exists. IPVS mode never serves without this link. If it is absent, nothing further is read,
+ * because reading would load modules.
  */
 async function hasTraces({ link }: Pick<Kernel, "link">): Promise<boolean> {
   return (await link.find()) !== undefined;

@@ -13,7 +13,7 @@ import { portalRules } from "../../userspace/portal-rules.ts";
 
 export type Mode = Config["mode"];
 
-/** Comments on kube-proxy's iptables mode jumps. The jumps' other matches vary between its versions. */
+/** Recognizes jumps of kube-proxy's iptables mode by their comments. Their other matches vary between its versions. */
 const iptablesJumps =
   /(?:^| )-m comment --comment "kubernetes (?:(?:service|externally-visible service) portals|health check service ports|load balancer firewall)" -j KUBE-/;
 

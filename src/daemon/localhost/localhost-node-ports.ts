@@ -27,7 +27,7 @@ const maxConnections = 4_096;
 /** Connections end with their node port because this process can no longer forward them. */
 const drainMs = 1;
 
-/** One Service and family's service ports that have node ports. */
+/** The service ports of one Service and family that have node ports. */
 type Wanted = Pick<ServicePlan, "family" | "servicePorts">;
 
 /**

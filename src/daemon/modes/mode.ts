@@ -28,7 +28,7 @@ export interface RunningMode {
   readonly families: readonly IpFamily[];
   readonly loop: ProxyLoop;
   readonly view: ModeView;
-  /** Addresses that the kernel serves at startup, for the list guard. Undefined if the list guard is off. */
+  /** Addresses that the kernel serves at startup, for the relist guard. Undefined if the guard is off. */
   readonly servedBefore: ServedAddresses | undefined;
   /**
    * Applies a configuration's kernel settings that do not depend on Services. If the kernel does not support them,

@@ -23,8 +23,8 @@ export class NodeTraits {
   }
 
   /**
-   * The Nodes with this node's value of each label that a Service names. A label is missing until Nodes are listed with
-   * it. Returns the same object while the groups are unchanged.
+   * For each label that a Service names, the Nodes that have the same value as this node. A label is missing until a
+   * list of Nodes includes it. Returns the same object while the groups are unchanged.
    */
   get groups(): ReadonlyMap<string, NodeGroup> {
     return this.#groups;

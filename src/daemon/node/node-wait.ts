@@ -25,9 +25,9 @@ export interface NodeWaitParts {
 }
 
 /**
- * Waits for the Node object and its required fields: addresses if nodePortAddresses is `primary`, and pod CIDRs in mode
- * NodeCIDR. A change to any other field only causes a new plan. Does not wait if objects do not come from a cluster.
- * Logs later changes to the node.
+ * Waits for the Node object and its required fields: addresses if nodePortAddresses is `primary`, and pod CIDRs if
+ * detectLocalMode is NodeCIDR. A change to any other field only causes a new plan. Does not wait if objects do not come
+ * from a cluster. Logs later changes to the node.
  */
 export class NodeWait {
   readonly #parts: NodeWaitParts;
@@ -59,7 +59,10 @@ export class NodeWait {
     this.#check();
   }
 
-  /** If the pod CIDRs change in mode NodeCIDR, the program exits, as kube-proxy does, because rules depend on them. */
+  /**
+   * If the pod CIDRs change and detectLocalMode is NodeCIDR, the program exits, as kube-proxy does, because rules
+   * depend on them.
+   */
   noteRecord(record: NodeRecord | undefined): void {
     const before = podCidrTexts(this.#record);
     if (this.#isReady) this.#report(record);

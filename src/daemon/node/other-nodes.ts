@@ -25,7 +25,7 @@ export interface OtherNodesParts {
   readonly onChange: () => void;
   /** Called when addresses were removed from {@link OtherNodes.unchecked} because they are now checked. */
   readonly onChecked?: () => void;
-  /** Addresses that an earlier run served, and therefore checked. Undefined if there are none. */
+  /** Addresses that an earlier run checked before it served them. Undefined if there are none. */
   readonly readServed?: () => Promise<Iterable<IpAddress>>;
   /** Whether the configuration enables Node weights for all Services. Absent means no. */
   readonly areWeightsDefault?: () => boolean;
@@ -40,7 +40,7 @@ const pausePerNodeMs = 1_000;
 const longestWaitMs = 5_000;
 /**
  * When a Service names a new address, Nodes are read within this time or {@link claimPausePerNodeMs} per Node,
- * whichever is longer. The delay is random because all nodes receive the Service at the same time. New claims cannot
+ * whichever is longer. The delay is random because all nodes receive the Service at the same time. New addresses cannot
  * cause reads more often than this.
  */
 const readingWithinMs = 1_000;
@@ -52,12 +52,12 @@ const maxAddressesPerNode = 16;
 
 /**
  * Anyone who may write a Service may name any external IP in it. Therefore a new external IP is neither bound nor
- * served until a list of Nodes that was requested after the claim has arrived. Load-balancer IPs do not wait, because
- * a controller writes them.
+ * served until the arrival of a Node list that was requested after the Service named the IP. Load-balancer IPs do not
+ * wait, because a controller writes them.
  *
  * This class knows the addresses of other Nodes that Services name as external or load-balancer IPs, the pod CIDRs of
- * all Nodes, and the weights and labels of Nodes. Nodes are read only while a Service needs one of these, at a pace that
- * depends on the number of Nodes. An address remains reserved while its Node exists, even if the Node's status no
+ * all Nodes, and the weights and labels of Nodes. Nodes are read only while a Service needs one of these, at a pace
+ * that depends on the number of Nodes. An address remains reserved while its Node exists, even if the Node's status no
  * longer lists it.
  */
 export class OtherNodes {

@@ -83,8 +83,8 @@ export async function findOtherProxyAt(metrics: ListenAddress): Promise<OtherPro
 }
 
 /**
- * kube-proxy has stopped when this many consecutive checks have not found it. It also disappears briefly during a
- * restart.
+ * kube-proxy is considered stopped when this many consecutive checks have not found it, because it also disappears
+ * briefly during a restart.
  */
 const checksUntilGone = 5;
 const checkPeriodMs = 1_000;

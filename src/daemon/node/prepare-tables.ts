@@ -29,8 +29,7 @@ export async function prepareTables(
 
 /**
  * Enables routing of packets to 127.0.0.0/8, which loopback node ports need. Call this only after a sync has blocked
- * such packets from outside. If loopback node ports are not served, do not reset the sysctl; other software may need
- * it.
+ * such packets from outside. The sysctl is never reset, because other software may need it.
  */
 export function routeLocalnet({ sysctl }: Pick<Kernel, "sysctl">, log: Logger): void {
   const path = "net/ipv4/conf/all/route_localnet";

@@ -5,7 +5,7 @@ import type { CachedVirtualServer } from "../../reconcile/observed/cached-state.
 
 type GuardOptions = Pick<Config, "objectsFrom" | "relistGuardPercent">;
 
-/** Ends the program. If the served addresses cannot be read, the list guard cannot compare any list with them. */
+/** Ends the program. If the served addresses cannot be read, the relist guard cannot compare any list with them. */
 type Fail = (error: Error) => void;
 
 /** Reads the kernel state at startup. */
@@ -18,7 +18,7 @@ export interface ServedBeforeParts {
 
 /**
  * The addresses that the kernel serves at startup: those on kube-ipvs0, and those of the real servers behind them that
- * have a non-zero weight. Returns undefined if the list guard is off.
+ * have a non-zero weight. Returns undefined if the relist guard is off.
  */
 export function servedBefore(
   { readBound, readServers, fail }: ServedBeforeParts,
@@ -34,7 +34,7 @@ export function servedBefore(
   return guardedBy({ services, endpointslices }, fail, options);
 }
 
-/** Wraps the readers so that an error ends the program. Returns undefined if the list guard is off. */
+/** Wraps the readers so that an error ends the program. Returns undefined if the relist guard is off. */
 export function guardedBy(
   { services, endpointslices }: ServedAddresses,
   fail: Fail,

@@ -25,7 +25,7 @@ export function hasDrifted(
   });
 }
 
-/** Rereads virtual servers that earlier answers found changed; they may have been repaired or removed since. */
+/** Rereads virtual servers in which earlier answers found drift. They may have been repaired or removed since. */
 export async function readDriftedAgain(view: DaemonView): Promise<void> {
   const { history, plan, ipvs } = view;
   if (history.unrepaired.size === 0) return;

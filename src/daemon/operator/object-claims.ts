@@ -1,5 +1,5 @@
 /**
- * Finds the Services that claim an address and port, from the objects, in modes without virtual servers. Read-only.
+ * In modes without virtual servers, searches the objects for the Services that claim an address and port. Read-only.
  */
 
 import type { Destination } from "../../answer/answers.ts";

@@ -32,7 +32,7 @@ export interface StatusSources {
 /** Maximum number of listed objects of each kind. The counts include all of them. */
 const maxListed = 100;
 
-/** Builds the status. Yields regularly during the slow part, counting. */
+/** Builds the status. Yields regularly while it counts objects, which is slow. */
 export function* statusOf(sources: StatusSources): Generator<void, Status> {
   const { view, health, apiContact } = sources;
   const config = view?.config ?? sources.config;

@@ -55,7 +55,7 @@ export function verdictOf(
   return waitsOnly && isFirst ? "Starting" : "Degraded";
 }
 
-/** One line about the node, for example `OK, 1,204 Services, last sync 3 s ago, 4.1 ms`. */
+/** One line about the node, for example `OK, 1,204 Services, last sync 3 s ago, took 4.1 ms`. */
 export function summaryOf(
   verdict: Status["verdict"],
   problems: readonly Problem[],
@@ -66,7 +66,7 @@ export function summaryOf(
     const sync =
       last === undefined
         ? "no sync yet"
-        : `last sync ${durationText(secondsSince(last.endedAtMs))} ago, ${last.elapsedMs.toFixed(1)} ms`;
+        : `last sync ${durationText(secondsSince(last.endedAtMs))} ago, took ${last.elapsedMs.toFixed(1)} ms`;
     return `OK, ${count(services, "Service")}, ${sync}`;
   }
   return `${verdict}: ${problemsText(problems)}`;

@@ -13,8 +13,8 @@ import { PortAdmission } from "../../plan/claims/port-admission.ts";
 import { type BootClock, numbersIn, StateFile, textsIn } from "./state-file.ts";
 
 /**
- * Maximum total length of the recorded claims, in characters. A claim has up to 400. The limit keeps the file small
- * enough to be read.
+ * Maximum total length of the recorded claims, in characters. A claim has up to 400 characters. `StateFile` does not
+ * read files larger than its `maxBytes`.
  */
 const mostLength = 2 ** 20;
 

@@ -28,15 +28,15 @@ export interface ConfigReloadDependencies {
 }
 
 /**
- * A changed value ends the program even with configReload. The start with the new value moves all rules and sets, and
- * no connection breaks.
+ * A changed value ends the program even if configReload is enabled. The next start moves all rules and sets, and no
+ * connection breaks.
  */
 const movingSetting = "kubeIpvs.rules";
 
 /**
  * Watches the configuration file. Depending on the configuration, a change ends the program through `fail` or is
- * applied. A file that is invalid or does not work on this node does neither because restarting with it would leave the
- * node without a proxy. Throws if the file cannot be watched. Returns a function that stops watching.
+ * applied. A file that is invalid or does not work on this node does neither, because restarting with it would leave
+ * the node without a proxy. Throws if the file cannot be watched. Returns a function that stops watching.
  */
 export function followConfigFile(
   source: ConfigFileSource,

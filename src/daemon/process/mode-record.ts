@@ -15,7 +15,9 @@ export interface ModeRecord {
   readonly earlier: ReadonlySet<Mode>;
   /** Values of `kubeIpvs.portRangeMarks` in earlier runs. Virtual servers with these marks may exist. */
   readonly earlierMarks: readonly number[];
-  /** Call this before the first write to the kernel. Resolves when the record has been written or has failed to be. */
+  /**
+   * Call this before the first write to the kernel. Resolves when the record has been written or could not be written.
+   */
   begin(mode: Mode): Promise<void>;
   /** Call this when the leftovers of other modes and marks have been removed. */
   tidied(mode: Mode): void;

@@ -38,7 +38,7 @@ const tablesPace = { gatherMs: 20, pauseMs: 250 } as const;
 export class KernelChecks extends Checks<KernelCheckContext> {
   readonly #drains: Periodic;
   #tablesWatch: ChangeWatch | undefined;
-  /** The program that last changed our tables, and the sets with changed elements, since the last check. */
+  /** Since the last check: the program that last changed our tables, and the sets with changed elements. */
   #changedBy: string | undefined;
   #changedSets = new Set<string>();
 

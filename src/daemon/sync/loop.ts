@@ -128,7 +128,8 @@ export abstract class Loop<
   /** Applies the plan to the kernel. */
   protected abstract reconcile(onProgress?: ApplyProgress): Promise<LoopResult<Findings>>;
   /**
-   * Monotonic time of the next sync that is needed without a change in the cluster, apart from retries of failed syncs.
+   * Monotonic time of the next sync that is needed even without a change in the cluster. Excludes retries of failed
+   * syncs.
    */
   protected abstract get dueMs(): number | undefined;
   /** Makes the next sync compare all kernel state. */

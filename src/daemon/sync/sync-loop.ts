@@ -55,7 +55,10 @@ export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
   protected override readonly checks: KernelChecks;
   /** Whether Services are being planned ahead. Remains true if this fails; the first sync then reports the error. */
   #isPlanningAhead = false;
-  /** Number of objects listed since then, including slices, which may complete a pending Service. */
+  /**
+   * Number of objects listed since the last pass that planned ahead, including slices, which may complete a pending
+   * Service.
+   */
   #notes = 0;
   #lastGoal: SyncGoal | undefined;
   #options: PlanOptions | undefined;
@@ -175,8 +178,8 @@ export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
   }
 
   /**
-   * Time of the next retry of a rejected change, missing scheduler or reverted repair, or of a growing weight's next
-   * step.
+   * Time of the next retry of a rejected change, a missing scheduler or a reverted repair, or of the next increase of a
+   * weight that is still growing.
    */
   protected override get dueMs(): number | undefined {
     const { nextRetryMs } = this.#reconciler;

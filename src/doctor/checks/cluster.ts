@@ -97,7 +97,7 @@ export const clusterChecks: readonly Check[] = [
       );
       return warn(
         listed(texts),
-        "repair the Node, or delete it: kubectl describe node NODE; if it stays for minutes, check kube-controller-manager or the software that writes these EndpointSlices",
+        "repair the Node, or delete it: kubectl describe node NODE; if its endpoints stay ready for minutes, check kube-controller-manager or the software that writes these EndpointSlices",
       );
     },
   }),

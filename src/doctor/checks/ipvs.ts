@@ -91,7 +91,7 @@ export const ipvsChecks: readonly Check[] = [
         return wrong(evidence, { path: reusePath, value: "0" }, host);
       }
       if (value !== "0") return ok(evidence);
-      // kube-ipvs does not restore the value, which software for older kernels set to 0.
+      // Software for older kernels set the value to 0, and kube-ipvs does not restore it.
       return warn(
         `${evidence}: connections from reused ports still reach draining real servers`,
         command(reusePath, "1"),
@@ -110,7 +110,7 @@ export const ipvsChecks: readonly Check[] = [
     name: "estimator",
     modes: ipvsMode,
     needs: ["ipvs", "installed"],
-    why: "the estimator's work grows with the number of servers and processors, and older kernels do not pause during it",
+    why: "the estimator's work grows with the number of servers and processors, and older kernels do all of it without a pause",
     read: async ({ sysctl, ipvs }) =>
       sysctl("net/ipv4/vs/run_estimation") === "0" ? "off" : await ipvs(),
     judge(figures, { cpuCount, kernelRelease }) {
@@ -142,7 +142,7 @@ export const ipvsChecks: readonly Check[] = [
     }),
     judge({ connections, bits, isGrowing }) {
       const evidence = `${counted(connections, "connection")} in 2^${bits} buckets`;
-      if (isGrowing) return ok(`${evidence} at most: it grows automatically`);
+      if (isGrowing) return ok(`${evidence} at most; the table grows automatically`);
       const perBucket = connections / 2 ** bits;
       if (perBucket <= longChain) return ok(evidence);
       const wanted = Math.min(20, Math.ceil(Math.log2(connections)));

@@ -40,7 +40,10 @@ const versionCheck = check({
   },
 });
 
-/** A lower limit may not suffice. Watches, listeners and programs need dozens, plus one per health-check node port. */
+/**
+ * A lower limit may not suffice. Watches, listeners and programs need dozens of files, and each health-check node port
+ * needs one.
+ */
 const fewFiles = 1_024;
 const nearlyAll = 0.9;
 

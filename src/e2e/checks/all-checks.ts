@@ -33,7 +33,8 @@ export const checkGroups: readonly (readonly Check[])[] = [
     },
     {
       name: "external-policy",
-      promise: "with Local, only that node's backends answer, and they see the client's address",
+      promise:
+        "with Local, only the contacted node's backends answer, and they see the client's address",
       run: externalPolicy,
     },
     {

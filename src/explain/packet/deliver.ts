@@ -15,7 +15,7 @@ import {
   traverse,
 } from "./traverse.ts";
 
-/** A packet on its way to an endpoint, which no rule dropped or rejected. */
+/** A packet on its way to an endpoint. No rule has dropped or rejected it. */
 export interface ArrivedPacket {
   readonly packet: Packet;
   readonly endpoint: RealServerId;

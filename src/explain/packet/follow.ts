@@ -38,7 +38,7 @@ export function follow(packet: Packet, state: NodeState): PacketPath {
   return { steps: [...entered.steps, ...full, ...steps], end };
 }
 
-/** The kernel first removes connections that are not established, if it finds some. */
+/** When the table is full, the kernel first tries to remove connections that are not established. */
 function fullTableStep(hook: Hook): Step {
   const rule = "the table is full (net.netfilter.nf_conntrack_max)";
   return { hook, table: "conntrack", chain: "entries", rule, entries: [], isMaybe: true };

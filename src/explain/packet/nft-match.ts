@@ -88,7 +88,7 @@ function evaluate(one: NftExpression, registers: Registers, place: NftPlace): bo
       return found === undefined ? undefined : (found !== "none") !== one.isNegated;
     }
     case "unknown":
-      // It may write any register.
+      // An unknown expression may write any register.
       registers.mask.fill(0);
       registers.notLoopback.clear();
       return undefined;

@@ -25,8 +25,8 @@ export type PathEnd =
   /** The packet does not belong to a Service. A local process gets it, if one is listening. */
   | { readonly kind: "node" }
   /**
-   * The destination is not an address of this node. The packet is routed through `link`, undefined if there is no
-   * route.
+   * The destination is not an address of this node. The packet is routed through `link`, which is undefined if there is
+   * no route.
    */
   | { readonly kind: "forwarded"; readonly link: string | undefined };
 

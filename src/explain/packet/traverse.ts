@@ -108,7 +108,10 @@ export function traverse(
   };
 }
 
-/** A hook, with an iptables table that has a chain for it, or a priority range of other software's nftables chains. */
+/**
+ * A hook, with either an iptables table that has a chain for it or a priority range of other software's nftables
+ * chains.
+ */
 export type Place = readonly [hook: Hook, table: TableName | Priorities];
 
 /** Follows a packet through several tables until one of them rejects or drops it. */
@@ -150,7 +153,7 @@ export function firstPlaces(hook: "PREROUTING" | "OUTPUT"): readonly Place[] {
   ];
 }
 
-/** NF_IP_PRI_NAT_SRC - 1: IPVS takes packets from INPUT before the chains with this or a higher number. */
+/** NF_IP_PRI_NAT_SRC - 1: IPVS takes packets from INPUT before the chains with this priority number or a higher one. */
 const ipvsPriority = 99;
 
 /** The chains that a packet traverses after nat. With `isForIpvs`, only those before IPVS takes it. */
@@ -214,7 +217,9 @@ function walkChain(chain: string, context: Context, depth: number, isCertain = t
   return "return";
 }
 
-/** Whether it is unknown if a packet of a client elsewhere comes in through the link. Our own rules match pods' links. */
+/**
+ * Whether it is unknown if a packet from a client elsewhere comes in through the link. Our own rules match pods' links.
+ */
 function isUnknownLink(match: Match, chain: string, { hasInLink, onPath }: PacketAtRule): boolean {
   const { isFromNode, inLink } = onPath.packet;
   return (

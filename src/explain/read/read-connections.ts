@@ -53,7 +53,10 @@ export async function readConnections(
   };
 }
 
-/** The timeout is 60 seconds after a client's last SYN, so these have waited for at least 2 seconds. */
+/**
+ * The kernel sets the timeout to 60 seconds at each SYN of the client. Entries with this or less time left have waited
+ * for at least 2 seconds.
+ */
 const unansweredExpirySeconds = 58;
 
 /** Exported for tests. */

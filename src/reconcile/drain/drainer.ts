@@ -84,8 +84,8 @@ export class Drainer {
   }
 
   /**
-   * After a sync: starts the drains of real servers whose weight was set to 0. A real server without connections is removed immediately and
-   * not logged.
+   * Called after a sync. Starts the drains of real servers whose weight was set to 0. A real server without connections
+   * is removed immediately and not logged.
    */
   async after(
     { drainStarts }: ChangePlan,
@@ -197,7 +197,7 @@ export class Drainer {
         const found = { observed: byKey.get(key), isServing, nowMs };
         const reason = drainEnd(drain, found, drainPolicyOf(planned, policy));
         if (reason !== undefined) return [{ drain, reason }];
-        // The deadline begins when the endpoint no longer serves.
+        // The time until the deadline begins when the endpoint stops serving.
         if (isServing && !mayBeUdp(drain.virtualServer.protocol))
           this.#drains.begin({ ...drain, sinceMs: nowMs });
         return [];

@@ -102,9 +102,9 @@ export function drains(protocol: VirtualServerId["protocol"], policy: DrainPolic
 }
 
 /**
- * Decides whether a drain has ended. Pure. Persistence templates do not delay it. UDP flows never end explicitly, so a
- * client would never notice that its endpoint is gone. A UDP drain therefore lasts until its deadline only if the
- * endpoint is still serving. A TCP drain has no deadline while a ready endpoint is only not preferred.
+ * Decides whether a drain has ended. Pure. Persistence templates do not delay the end. UDP flows never end explicitly,
+ * so a client would never notice that its endpoint is gone. Therefore a UDP drain lasts until its deadline only if the
+ * endpoint is still serving. While the endpoint is serving, a TCP drain has no deadline.
  */
 export function drainEnd(
   drain: Drain,
@@ -175,7 +175,7 @@ export class Drains implements DrainsView {
     return this.#size;
   }
 
-  /** Start of the oldest drain in monotonic milliseconds. Undefined if there are no drains. */
+  /** Start of the oldest drain, in monotonic milliseconds. Undefined if there are no drains. */
   get oldestSinceMs(): number | undefined {
     let oldest: number | undefined;
     for (const { sinceMs } of this.all()) {

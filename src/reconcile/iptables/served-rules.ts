@@ -20,7 +20,9 @@ export class ServedRules {
     return this.#planned.get(key);
   }
 
-  /** The chain without rules that must not be written now; the same object if all rules can be written. */
+  /**
+   * Returns the chain without the rules that must not be written now, or the same object if all rules can be written.
+   */
   of(chain: Chain): Chain {
     const rejected = this.#cached.rejectedRules.get(chainKey(chain.table, chain.name));
     const isServed = (rule: Rule): boolean =>
@@ -56,7 +58,7 @@ export class ServedRules {
     return !firewallChain.test(name) || this.#isStrict(name);
   }
 
-  /** Whether the existing chain only admits clients that the planned chain admits. */
+  /** Whether the existing chain admits only clients that the planned chain admits. */
   #isStrict(name: string): boolean {
     const planned = new Set(
       this.#planned.get(chainKey("nat", name))?.rules.map((rule) => this.#cached.text(rule)),

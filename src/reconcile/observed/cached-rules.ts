@@ -18,7 +18,7 @@ export class CachedRules {
   readonly #render: RenderRule;
   /** The plan that these rules match exactly; undefined if they have not been compared yet. */
   plan: RuleSet | undefined;
-  /** Changes with each noted change. */
+  /** Incremented with each noted change. */
   version = 0;
   /** iptables mode: texts of rules that the kernel rejects, by chain. */
   readonly rejectedRules: Map<string, ReadonlySet<string>> = new Map();

@@ -101,7 +101,7 @@ export class Observer {
     cached.addresses = found;
   }
 
-  /** Reads our chains and jumps. Only in IPVS mode are differences drift and therefore recorded. */
+  /** Reads our chains and jumps. Records differences only in IPVS mode, where they are drift. */
   async observeRules(family: IpFamily, planned: RuleSet): Promise<void> {
     const { iptables } = this.#kernel;
     const { rules } = this.#cached;

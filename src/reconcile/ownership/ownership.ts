@@ -17,7 +17,7 @@ export interface OwnershipRecord {
   readonly recorded: RecordedOwnership;
   /** Replaces the record. Does not wait and never throws. */
   keep(ownership: RecordedOwnership): void;
-  /** Resolves when everything passed so far has been recorded or has failed to be recorded. */
+  /** Resolves when everything passed to `keep` so far has been recorded or could not be recorded. */
   idle(): Promise<void>;
 }
 

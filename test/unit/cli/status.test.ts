@@ -17,7 +17,7 @@ const well: Status = {
   apiVersion: "kube-ipvs/v1",
   kind: "Status",
   verdict: "OK",
-  summary: "OK, 1,204 Services, last sync 3 s ago, 4.1 ms",
+  summary: "OK, 1,204 Services, last sync 3 s ago, took 4.1 ms",
   problems: [],
   node: { name: "node-1", isEligible: true },
   mode: "ipvs",
@@ -112,13 +112,13 @@ describe("kube-ipvs status", () => {
     assert.equal(code, 0);
     assert.equal(
       out,
-      `OK, 1,204 Services, last sync 3 s ago, 4.1 ms
+      `OK, 1,204 Services, last sync 3 s ago, took 4.1 ms
 
 Node                 node-1
 Mode                 ipvs, IPv4 and IPv6, scheduler rr
 API server           10.0.0.1:6443, last answer 12 s ago
-Last full sync       2 h 10 min ago, 120.5 ms
-Last partial sync    3 s ago, 4.1 ms
+Last full sync       2 h 10 min ago, took 120.5 ms
+Last partial sync    3 s ago, took 4.1 ms
 Services             1,204 with 12,040 endpoints
 Virtual servers      1,300, and 1 foreign
 Real servers         13,000, 2 draining
@@ -178,7 +178,10 @@ Not checked          rules of other software, routes and settings: run kube-ipvs
   it("prints again with --watch if more than ages changed", async () => {
     const older: Status = {
       ...well,
-      ...{ summary: "OK, 1,204 Services, last sync 5 s ago, 4.1 ms", lastPartialSync: undefined },
+      ...{
+        summary: "OK, 1,204 Services, last sync 5 s ago, took 4.1 ms",
+        lastPartialSync: undefined,
+      },
       lastFullSync: { ageSeconds: 7_802, durationMs: 120.5 },
       process: { pid: 1, uptimeSeconds: 7_804 },
     } as unknown as Status;

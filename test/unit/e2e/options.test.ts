@@ -26,7 +26,10 @@ describe("the command line of kube-ipvs-e2e", () => {
     const wrong: readonly (readonly [string, RegExp])[] = [
       ["--nodes=0", /^Error: --nodes 0: must be a whole number above 0$/],
       ["--output=yaml", /^Error: --output yaml: must be table or json$/],
-      ["--skip=restarts", /^Error: --skip restarts: no such check; there are daemons, .*restart/],
+      [
+        "--skip=restarts",
+        /^Error: --skip restarts: no such check; the checks are daemons, .*restart/,
+      ],
       ["--wat", /Unknown option '--wat'/],
     ];
     for (const [flag, message] of wrong) assert.throws(() => readOptions([flag], {}), message);

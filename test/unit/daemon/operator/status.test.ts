@@ -117,7 +117,7 @@ describe("the status", () => {
     await onNode.settle();
     await onNode.wait(3_000);
     const status = statusOn(onNode);
-    assert.match(status.summary, /^OK, 1 Service, last sync \d+ s ago, \d+\.\d ms$/);
+    assert.match(status.summary, /^OK, 1 Service, last sync \d+ s ago, took \d+\.\d ms$/);
     assert.deepEqual([status.verdict, status.problems], ["OK", []]);
     const { services, endpoints, virtualServers, realServers, draining } = status.counts;
     assert.deepEqual([services, endpoints, virtualServers, realServers, draining], [1, 2, 1, 2, 0]);
