@@ -16,9 +16,9 @@ export type { OpenOptions, SocketHandle, TransactResult } from "./load-addon.ts"
 type OnDatagram = (errno: number, datagram: Uint8Array) => void;
 
 /**
- * Time after the deadline in which the socket's thread can end a call itself and return the replies received so far.
- * With this grace period, the timer only ends calls that are stuck in the kernel. On a busy node, more than a hundred
- * milliseconds may pass before the thread runs.
+ * Grace period after the deadline, in which the socket's thread can end a call itself and return the replies received
+ * so far. The timer thus only ends calls that are stuck in the kernel. On a busy node, more than a hundred milliseconds
+ * may pass before the thread runs.
  */
 const graceMs = 500;
 

@@ -11,10 +11,10 @@
 
 /*
  * Appends a table's entries (consecutive struct ipt_entry or ip6t_entry) in the calling thread's
- * network namespace. `family` is AF_INET or AF_INET6. The kernel creates a missing table; callers
- * that must avoid this check /proc/net/ip_tables_names first. Returns 0 or an errno, and sets
- * `failed` to the name of the failed call. EMSGSIZE means that the table has more than `max_bytes`,
- * EAGAIN that it changed while it was being read.
+ * network namespace. `family` is AF_INET or AF_INET6. The kernel creates a missing table; to
+ * prevent this, callers check /proc/net/ip_tables_names first. Returns 0 or an errno, and sets
+ * `failed` to the name of the failed call. EMSGSIZE means that the table is larger than
+ * `max_bytes`. EAGAIN means that it changed while it was being read.
  */
 int read_legacy_table(int family, const char *name, size_t max_bytes, struct reply_buffer *entries,
                       const char **failed);

@@ -10,8 +10,8 @@
  *
  * Timeouts: the owner stops waiting for a call past its deadline, even if the thread is still
  * blocked in it, and ignores its delivery. Until the system call returns, the socket is unusable.
- * Later calls wait in the queue, and those past their deadline by then are not sent. When the
- * system call returns, the socket works again. Replies to a call that ended early may remain in the
+ * Later calls wait in the queue. When the system call returns, the socket works again, but calls
+ * whose deadline has passed are not sent. Replies to a call that ended early may remain in the
  * kernel's queue. They precede the replies to the next call and are distinguished by their sequence
  * numbers.
  *

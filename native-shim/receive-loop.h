@@ -12,8 +12,8 @@
 
 /*
  * Buffer size for each receive. Asking for the length first would cost an extra system call. The
- * kernel sends no larger datagrams: dump pieces have up to 32 KB, and an error echoes at most one
- * request. A larger datagram ends the exchange with EMSGSIZE.
+ * kernel sends no larger datagrams: dump pieces are up to 32 KB long, and an error echoes at most
+ * one request. A larger datagram ends the exchange with EMSGSIZE.
  */
 #define RECEIVE_BYTES ((size_t)128 * 1024)
 

@@ -3,7 +3,7 @@ import type { EndpointSliceRecord } from "./objects.ts";
 /** The object that a Kubernetes Event (events.k8s.io/v1) is about. */
 export interface EventSubject {
   readonly kind: "Node" | "Service";
-  /** Empty for a Node because Nodes have no namespace. */
+  /** Empty for a Node, because Nodes have no namespace. */
   readonly namespace: string;
   readonly name: string;
 }

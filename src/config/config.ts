@@ -7,7 +7,7 @@ import type { OwnSettings } from "./fields.ts";
 export type ObjectsFrom =
   /** YAML and JSON files in a folder, without a cluster. */
   | { readonly kind: "manifests"; readonly folder: string }
-  /** An API server. Without path and URL, the program uses the credentials of its pod. */
+  /** An API server. If neither path nor URL is set, the program uses the credentials of its pod. */
   | { readonly kind: "cluster"; readonly kubeconfigPath?: string; readonly masterUrl?: string };
 
 /** How traffic from this node's pods is distinguished from other traffic (detectLocalMode). */

@@ -36,9 +36,9 @@ interface Choice {
 }
 
 /**
- * Chooses the value of each setting. A flag applies if there is no file, or if the flag overrides it or fills an empty
- * field; otherwise, the file's value or, without one, the default applies. Values that do not apply are validated too.
- * `file` is undefined if `--config` is not given.
+ * Chooses the value of each setting. A flag applies if there is no file, if the flag overrides the file, or if it fills
+ * an empty field. Otherwise, the file's value applies or, if there is none, the default. Values that do not apply are
+ * validated too. `file` is undefined if `--config` is not given.
  */
 export function gatherSettings(
   file: Readonly<Record<string, unknown>> | undefined,
@@ -80,7 +80,7 @@ export function settingsOf(values: ReadonlyMap<string, unknown>): Settings {
 
 type Profile = Settings["kubeIpvs.profile"];
 
-/** The profile is read first because it determines other settings' defaults. */
+/** The profile is read first, because it determines other settings' defaults. */
 function chosenProfile(
   file: Readonly<Record<string, unknown>> | undefined,
   flags: FlagValues,

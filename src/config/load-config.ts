@@ -160,7 +160,7 @@ function clusterNotices({ settings, nameOf }: GatheredSettings): readonly Config
   return idle.map((setting) => noEffectNotice(setting, reason));
 }
 
-/** Reports the ports used in observe-only mode, which differ from the configured ports. */
+/** Reports the ports of observe-only mode, because they differ from the configured ports. */
 function portNotice(config: Config): readonly ConfigNotice[] {
   if (!config.observeOnly) return [];
   const { metricsBindAddress: metrics, healthzBindAddress: healthz } = config;

@@ -1,13 +1,13 @@
 import type { Field } from "./field.ts";
 
 /**
- * A log line about the configuration. It is logged later because the configuration is read before logging is set up.
+ * A log line about the configuration. It is logged later, because the configuration is read before logging is set up.
  */
 export interface ConfigNotice {
   readonly level: "info" | "warn";
   readonly event: string;
   readonly keys: Readonly<Record<string, string>>;
-  /** The setting that is ignored, which is an error with `--strict`. Undefined if no setting is ignored. */
+  /** The ignored setting; an error with `--strict`. Undefined if no setting is ignored. */
   readonly ignored?: string;
 }
 

@@ -7,7 +7,7 @@ import type { ServiceName } from "../base/service-name.ts";
  */
 const maxLines = 20;
 
-/** Logs once for each Service for which another manager has slices, and again when that is no longer the case. */
+/** Logs once for each Service whose slices have another manager, and again when they no longer have one. */
 export class OtherManagers {
   readonly #log: Logger;
   readonly #managed = new Map<ServiceName, string>();

@@ -30,7 +30,7 @@ const firstWaitMs = 1_000;
 const longestWaitMs = 60_000;
 
 /**
- * Backs off if the same plan must be written repeatedly, with increasing delays. Otherwise two writers would revert
+ * If the same plan must be written repeatedly, backs off with increasing delays. Otherwise, two writers would revert
  * each other's changes at full speed.
  */
 export class RevertedWrites {

@@ -38,8 +38,8 @@ export interface Kernel {
    */
   readonly keepConntrack?: (family: IpFamily) => Promise<void>;
   /**
-   * The unused iptables backends that may contain rules, which still apply. Rejects if the iptables programs fail; the
-   * next call tries again.
+   * The unused iptables backends that may contain rules. Such rules still apply. Rejects if the iptables programs fail;
+   * the next call tries again.
    */
   readonly unusedBackends?: () => Promise<readonly Iptables[]>;
   /**
@@ -264,7 +264,7 @@ export interface BackendFinding {
 export interface Iptables {
   /** The backend in use; determined once at startup. */
   readonly backend: BackendFinding["backend"];
-  /** The last finding, which chose the backend in use. */
+  /** The last finding that chose the backend in use. */
   readonly choice: BackendFinding;
   /** Checks both backends again. This client keeps its backend. Rejects under the same conditions as at startup. */
   checkBackend(): Promise<BackendFinding>;

@@ -11,7 +11,7 @@ export interface ListeningSocket {
   readonly uid: number;
 }
 
-/** A kernel without IPv6 has no tcp6 and udp6 files, which are skipped. Throws if a file cannot be read. */
+/** Skips the files tcp6 and udp6 if the kernel has no IPv6. Throws if a file cannot be read. */
 export function listListeningSockets(): readonly ListeningSocket[] {
   return (["TCP", "UDP"] as const).flatMap((protocol) =>
     ["", "6"].flatMap((suffix) => {

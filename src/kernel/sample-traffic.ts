@@ -19,7 +19,7 @@ export interface TrafficKernel {
 export interface TrafficSample {
   /** Time at which the counters were read, on the monotonic clock. */
   readonly atMs: number;
-  /** Whether the kernel counts connections, packets and bytes. It always counts open connections. */
+  /** Whether the kernel counts connections, packets and bytes. The kernel always counts open connections. */
   readonly isCounting: boolean;
   readonly servers: readonly SampledServer[];
 }

@@ -18,7 +18,7 @@ export interface Endpoint extends EndpointRecord {
   readonly sliceWeight?: number;
 }
 
-/** Endpoints by port name and protocol, which connect slice ports with service ports. Port numbers may differ. */
+/** Endpoints by port name and protocol. These connect slice ports with service ports; port numbers may differ. */
 export type EndpointsByPort = ReadonlyMap<string, readonly Endpoint[]>;
 
 /** The key of {@link EndpointsByPort}. */

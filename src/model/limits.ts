@@ -70,7 +70,7 @@ export function isWithin(demand: Demand, share: Demand): boolean {
   return demand.frontends <= share.frontends && demand.endpoints <= share.endpoints;
 }
 
-/** Returns the smaller value of each number. */
+/** Returns the smaller of the two values for each number. */
 export function lesser(one: Demand, other: Demand): Demand {
   return {
     frontends: Math.min(one.frontends, other.frontends),

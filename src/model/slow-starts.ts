@@ -3,7 +3,10 @@ import { earliest } from "../base/earliest.ts";
 import type { IpAddress } from "../base/ip.ts";
 import { rampSteps } from "./tuning.ts";
 
-/** Records when ramps began, for the next run. Times are monotonic milliseconds of the current run. */
+/**
+ * Records when slow starts (ramps) began, for the program's next run. Times are monotonic milliseconds of the current
+ * run.
+ */
 export interface RampStartTimes {
   /** Undefined if no earlier run recorded this ramp. */
   recall(key: string): number | undefined;

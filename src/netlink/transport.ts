@@ -52,7 +52,7 @@ const DUMPS_PER_CALL = 128;
 const DUMPS_PIECE_BYTES = 256 * 1024;
 
 /**
- * The kernel charges 768 bytes of receive buffer per error reply. The smallest requests have about 36 bytes, so a
+ * The kernel charges 768 bytes of receive buffer per error reply. The smallest requests take about 36 bytes, so a
  * datagram contains up to 1,820 of them, and all their error replies fit into this buffer.
  */
 const RECEIVE_BUFFER_BYTES = 2 * 1024 * 1024;

@@ -133,8 +133,8 @@ export class ClusterPlan {
   }
 
   /**
-   * Returns the next sync's goal and the keys that changed since the previous call. From now on, each Service is the
-   * owner of the addresses that it currently has.
+   * Returns the next sync's goal and the keys that changed since the previous call. Also settles the claims, so that
+   * current owners keep their addresses.
    */
   takeGoal(): {
     readonly touched: DirtyKeys;

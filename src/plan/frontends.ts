@@ -113,8 +113,8 @@ function isUnbound(address: IpAddress, { unboundNetworks }: FamilyOptions): bool
 }
 
 /**
- * Lists the frontends that kube-ipvs leaves to a local process: cluster IPs in `kubeIpvs.unboundAddresses` that a
- * different link has, such as node-local DNS's link. They have no virtual server, because IPVS would take the packets
+ * Lists the frontends that kube-ipvs leaves to a local process: cluster IPs in `kubeIpvs.unboundAddresses` that are on
+ * a different link, such as that of node-local DNS. They have no virtual server, because IPVS would take the packets
  * before they reach the process. While no other link has the address, it is bound and served. Pure.
  */
 export function heldFrontends(

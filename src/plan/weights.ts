@@ -27,7 +27,7 @@ export function weightsOf(
   return result.map((weight) => Math.min(weight, largestWeight));
 }
 
-/** An endpoint's weight, regardless of a canary and a slow start. */
+/** An endpoint's weight before a canary or a slow start is applied. */
 export function ownWeight(
   { nodeName, sliceWeight }: Endpoint,
   { scheduler, weights }: Tuning,

@@ -14,8 +14,8 @@ interface Tie {
 }
 
 /**
- * Chooses a backend for each connection to one service port: by round robin or, with session affinity, the client's
- * previous backend. Uses no sockets or clock; time is an argument.
+ * Chooses a backend for each connection to one service port: the next one in round-robin order or, with session
+ * affinity, the client's previous one. Uses no sockets or clock; time is an argument.
  */
 export class Balancer {
   #backends: readonly Backend[] = [];

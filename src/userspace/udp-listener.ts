@@ -30,7 +30,7 @@ export class UdpListener implements Listener {
     try {
       const port = await this.#bind(this.#address);
       if (isRedirected !== true) return { port, portOnLoopback: port };
-      // A separate socket is needed because a wildcard socket would reply to a local process from a non-loopback
+      // A separate socket is needed, because a wildcard socket would reply to a local process from a non-loopback
       // address.
       const loopback = { host: isIPv6(host) ? "::1" : "127.0.0.1", port: 0 };
       return { port, portOnLoopback: await this.#bind(loopback) };

@@ -183,7 +183,7 @@ function adviceFor(status: number, { name, role = "system:node-proxier" }: Named
   );
 }
 
-/** Supports only seconds because the API server does not send dates. */
+/** Supports only seconds, because the API server does not send dates. */
 function retryAfterMsOf(value: unknown): number | undefined {
   return typeof value === "string" && /^\d{1,6}$/.test(value) ? Number(value) * 1000 : undefined;
 }

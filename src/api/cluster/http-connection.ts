@@ -74,7 +74,7 @@ export class HttpConnection implements ApiConnection {
       method,
       agent,
       signal,
-      // Checks the name here because proxy agents drop a host that is an IP address and check "localhost" instead.
+      // Checks the name here, because proxy agents drop a host that is an IP address and check "localhost" instead.
       checkServerIdentity: (_host, certificate) =>
         checkServerIdentity(this.#credentials.certifiedName, certificate),
       headers: {
@@ -116,7 +116,7 @@ export class HttpConnection implements ApiConnection {
       request.on("socket", (socket) => socket.setKeepAlive(true, keepAliveMs));
       request.on("error", (error) => reject(this.#unreachable(error)));
       request.end(body);
-      // Certificates are loaded when the connection is created, which may throw.
+      // Creating the connection loads the certificates, which may fail.
     }).catch((error: unknown) => {
       throw error instanceof ApiError ? error : this.#unreachable(error);
     });
@@ -161,7 +161,7 @@ function plainWords(text: string): string {
     .replace(/^.*:(?:SSL|x509 certificate|PEM) routines:[^:]*:([^:]+).*$/s, "$1");
 }
 
-/** Sets the length explicitly because Node.js otherwise does not frame the body of a DELETE. */
+/** Sets the length explicitly, because Node.js otherwise does not frame the body of a DELETE. */
 function bodyHeaders(contentType: string, body: string): Readonly<Record<string, string>> {
   return { "content-type": contentType, "content-length": String(Buffer.byteLength(body)) };
 }

@@ -41,7 +41,7 @@ export function readKubeconfigText(text: string, path: string): Kubeconfig {
   return { object: document?.value, folder: dirname(path), origin };
 }
 
-/** A YAML parser's message without quoted text, which may be a token. */
+/** Removes quoted text, which may be a token, from a YAML parser's message. */
 export function withoutQuotes(reason: string): string {
   return reason.replace(/\s*[:\\"].*$/su, "");
 }

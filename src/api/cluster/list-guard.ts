@@ -46,7 +46,7 @@ export function countMissing(known: ReadonlySet<string>, listed: ReadonlySet<str
 /**
  * Quarantines a list that would remove too many known objects. A server that lost its data, or came back with old data,
  * must not empty the node. A second such list in a row is applied. If none arrives, the first one is applied after a
- * minute. Watch events are never quarantined because each one reports an actual change.
+ * minute. Watch events are never quarantined, because each one reports an actual change.
  */
 export class ListGuard {
   readonly #parts: ListGuardOptions;

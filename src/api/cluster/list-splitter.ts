@@ -3,7 +3,7 @@ import { ByteParts } from "./byte-parts.ts";
 
 const itemsKey = "items";
 const longestKeyBytes = 256;
-/** Size limit for a list without its items, which takes a few hundred bytes. */
+/** Size limit for a list without its items, normally a few hundred bytes. */
 const envelopeLimitBytes = 1024 * 1024;
 
 /** The structural bytes of JSON. All are ASCII, so they never occur within another UTF-8 character. */

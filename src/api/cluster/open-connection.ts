@@ -12,7 +12,7 @@ import type { RequestRate } from "./request-pace.ts";
 export interface ConnectionOptions {
   /** Path of a kubeconfig. Empty if none is configured. */
   readonly kubeconfig: string;
-  /** Address of the API server, which overrides the kubeconfig's. Empty if none is configured. */
+  /** Address of the API server; overrides the one in the kubeconfig. Empty if none is configured. */
   readonly master: string;
   /** For example `kube-ipvs/1.0.0 (linux/x64)`. */
   readonly userAgent: string;
@@ -48,7 +48,7 @@ export async function openCredentials(
   options: Pick<ConnectionOptions, "kubeconfig" | "master">,
 ): Promise<Credentials> {
   const kubeconfig = await readKubeconfig(options, environment);
-  // Loaded on demand because the manifest source does not need the client library.
+  // Loaded on demand, because the manifest source does not need the client library.
   const { ClientConfig } = await import("./client-config.ts");
   const { Credentials } = await import("./credentials.ts");
   const makeConfig = (): InstanceType<typeof ClientConfig> =>

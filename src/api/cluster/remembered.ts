@@ -47,7 +47,7 @@ export class Remembered<T> {
     }
   }
 
-  /** Forces a new read before the next use because the server rejected the value. */
+  /** Forces a new read before the next use. Called when the server has rejected the value. */
   drop(): void {
     this.#readAtMs = Number.NEGATIVE_INFINITY;
   }

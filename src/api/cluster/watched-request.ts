@@ -46,7 +46,7 @@ export async function readBody(
     for await (const chunk of response.body) {
       awaitSign();
       parsed(resource, () => take(chunk));
-      // Pauses because a body that arrives quickly would otherwise delay timers and other sockets.
+      // Pauses, because a body that arrives quickly would otherwise delay timers and other sockets.
       await slice.pause();
       if (signal.aborted) break;
     }

@@ -6,7 +6,7 @@ const ownPrefix = "kube-ipvs.io/";
 /** kube-router's annotation with the same meaning. */
 const aliases: ReadonlySet<string> = new Set(["kube-router.io/service.scheduler"]);
 
-/** Longer texts are truncated because no valid name or value is that long. */
+/** Longer texts are truncated, because no valid name or value is that long. */
 const longestKept = 256;
 const mostKept = 32;
 

@@ -34,7 +34,7 @@ const distributions: ReadonlyMap<unknown, SelectingService["trafficDistribution"
   ["PreferSameNode", "node"],
 ] as const);
 
-/** Reports nothing because the node daemon reports invalid addresses. */
+/** Reports nothing, because the node daemon reports invalid addresses. */
 function familiesOf(spec: Untrusted): readonly IpFamily[] {
   const given = textsOf(spec.valueAt("ipFamilies"));
   const named = ipFamilies.filter((family) => given.includes(family));

@@ -76,7 +76,7 @@ export function decodeService(
   };
 }
 
-/** The label applies even if its value is empty, unless it names this proxy. */
+/** Whether another proxy serves the Service. That is also the case if the label's value is empty. */
 function isNotOurs(labels: Untrusted): boolean {
   return labels.valueAt(proxyNameLabel) !== labels.scope.serviceProxyName;
 }

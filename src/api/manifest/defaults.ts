@@ -37,7 +37,7 @@ function withClusterIps(service: Fields): Fields {
   return { ...service, spec: { ...spec, clusterIP, clusterIPs, ipFamilies } };
 }
 
-/** A Pod without conditions is treated as ready because no kubelet reports them. */
+/** A Pod without conditions is treated as ready, because no kubelet reports conditions here. */
 function withReadiness(pod: Fields): Fields {
   const status = fieldOf(pod, "status");
   if (!isRecord(status) || !isAbsent(fieldOf(status, "conditions"))) return pod;

@@ -81,7 +81,7 @@ function indexed(parts: EndpointParts, zones: Folder["zones"]): Folder {
   return { pods, slices, names, zones };
 }
 
-/** Marks slices from files as another manager's because kube-ipvs cannot change files. */
+/** Marks slices from files as another manager's, because kube-ipvs cannot change files. */
 function asForeign(slice: StoredSlice): StoredSlice {
   return { ...slice, managedBy: "", hasEndpoints: true };
 }

@@ -23,7 +23,7 @@ import {
 
 export interface ManifestSourceOptions {
   readonly folder: string;
-  /** Only this Node is reported through `onNode`, as from a cluster. */
+  /** Only this Node is reported through `onNode`, as with an API server. */
   readonly nodeName: string;
   /** If undefined, only Services without a proxy name are selected. */
   readonly serviceProxyName?: string | undefined;

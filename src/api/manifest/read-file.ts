@@ -135,8 +135,8 @@ function objectsOf(
 }
 
 /**
- * Sets the order by position in the files, which is the same after every restart. Files have no creation order, and a
- * creation time copied from a cluster is meaningless here.
+ * Sets the order by position in the files, because the position is the same after every restart. Files have no creation
+ * order, and a creation time copied from a cluster is meaningless here.
  */
 function inOrder(
   object: ManifestObject,
@@ -180,7 +180,7 @@ export function manifestObject(
   return { kind, name, record: decoded.record, where, endpointParts };
 }
 
-/** Ignores refusals because the same fields were already reported for the object itself. */
+/** Ignores refusals, because the same fields were already reported for the object itself. */
 function endpointPartsOf(
   kind: ResourceKind,
   value: unknown,

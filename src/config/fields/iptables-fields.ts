@@ -1,4 +1,4 @@
-/** Settings for iptables mode only. `iptables.masquerade*` is in ipvs-fields.ts because IPVS mode uses it too. */
+/** Settings for iptables mode only. `iptables.masquerade*` is in ipvs-fields.ts, because IPVS mode uses it too. */
 export const iptablesFields = [
   {
     path: "iptables.syncPeriod",

@@ -46,7 +46,7 @@ export const ownFields = [
     path: "kubeIpvs.stateFile",
     default: "/run/kube-ipvs/state.json",
     keepsZero: true,
-    help: "file that preserves drain start times and virtual server ownership across restarts; if empty, a restart resets drain deadlines and determines ownership from the ipsets",
+    help: "file that preserves drain start times and virtual server ownership across restarts; if no file is set, a restart resets drain deadlines and determines ownership from the ipsets",
   },
   {
     path: "kubeIpvs.extraSchedulers",
@@ -107,7 +107,7 @@ export const ownFields = [
     kind: "integer",
     default: "50",
     max: 100,
-    help: "relist guard: at startup or after a watch gap, quarantine an API list that is empty, or that would remove more than this percentage of at least ten known addresses. The quarantine ends when the next list arrives, or after one minute; 0 disables the guard",
+    help: "relist guard: at startup or after a watch gap, quarantine an API list that would remove more than this percentage of the known addresses. With fewer than ten known addresses, only an empty list is quarantined. The quarantine ends when the next list arrives, or after one minute; 0 disables the guard",
   },
   {
     path: "kubeIpvs.observeOnly",

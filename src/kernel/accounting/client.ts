@@ -11,7 +11,7 @@ import type { Accounting } from "../kernel.ts";
  * High byte: NFNL_SUBSYS_ACCT. Low byte: NFNL_MSG_ACCT_NEW or NFNL_MSG_ACCT_GET. linux/netfilter/nfnetlink_acct.h.
  */
 const messages = { create: 0x700, get: 0x701 } as const;
-/** Flags of a creation request: NLM_F_EXCL and NLM_F_CREATE. With these, an existing counter keeps its counts. */
+/** Flags of a creation request: NLM_F_EXCL and NLM_F_CREATE. With these flags, an existing counter keeps its counts. */
 const mustBeNew = 0x600;
 
 /** NFACCT_*. */

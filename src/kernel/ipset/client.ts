@@ -102,7 +102,7 @@ export class IpSetsClient implements IpSets {
 
   /**
    * The kernel compares type, capacity and extensions (a timeout would make our entries expire), but it does not reject
-   * a set with the other family.
+   * a set of the other family.
    */
   async #checkExisting(set: IpSet, refusal: NetlinkError): Promise<void> {
     await this.#transport.request(setRequestKind, { command: "create", set, mustBeNew: false });

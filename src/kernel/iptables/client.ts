@@ -162,8 +162,8 @@ export class IptablesClient implements Iptables {
   }
 
   /**
-   * Restores an input that has no lasting effect into both tables, which fails if the kernel lacks them. If the lock is
-   * busy, the family still counts as supported; otherwise its existing rules would never be updated again.
+   * Restores an input without lasting effect into both tables. This fails if the kernel lacks the tables. If the lock
+   * is busy, the family still counts as supported; otherwise its existing rules would never be updated again.
    */
   async probe(
     family: IpFamily,

@@ -15,8 +15,8 @@ export interface IptablesRun {
 /** A failed run of an iptables program. */
 export class IptablesError extends Error {
   /**
-   * The program ran and failed, which distinguishes a rejection from a lost reply in
-   * `reconcile/apply/refusal-reason.ts`.
+   * Shows that the program ran and failed. `reconcile/apply/refusal-reason.ts` uses it to tell a rejection from a lost
+   * reply.
    */
   readonly exitCode: number;
   /** The table that was not changed, if known. Tables before it in the input were changed. */

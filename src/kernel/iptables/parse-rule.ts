@@ -5,7 +5,7 @@ import { echoRequestWords } from "./render.ts";
 
 /**
  * Parses the text after `-A CHAIN `, as printed by `iptables-save`. Undefined if the rule has a match or target that
- * our rules never have. It then belongs to a third party.
+ * our rules never have. Such a rule belongs to a third party.
  */
 export function parseRule(text: string): Rule | undefined {
   const matches: Match[] = [];

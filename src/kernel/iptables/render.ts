@@ -108,7 +108,7 @@ const rejectAnswers: Readonly<Record<IpFamily, string>> = {
   IPv6: "icmp6-port-unreachable",
 };
 
-/** Listed in the order in which iptables prints them, which is the bit order in linux/netfilter/xt_conntrack.h. */
+/** In the order that iptables prints, which is the bit order in linux/netfilter/xt_conntrack.h. */
 const conntrackStates = ["INVALID", "NEW", "RELATED", "ESTABLISHED", "UNTRACKED", "SNAT", "DNAT"];
 
 function not(match: { readonly isNegated: boolean }): string {

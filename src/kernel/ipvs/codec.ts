@@ -145,7 +145,7 @@ export function encodeFirewallMarkService(
   });
 }
 
-/** Encodes the request for a single virtual server, which is not a dump. */
+/** Encodes the request for a single virtual server. It is not a dump. */
 export function encodeFindVirtualServer(writer: MessageWriter, id: VirtualServerId): void {
   writeGenericHeader(writer, commands.getService, GENERIC_VERSION);
   writeServiceKey(writer, id);
@@ -244,7 +244,7 @@ function decodeCommand(body: ByteReader, expected: number): CommandValues {
   return commandAttributes.decode(body);
 }
 
-/** Reads a message header, which must have this command. */
+/** Reads a message header. Throws DecodeError if the command is not `expected`. */
 export function readCommand(body: ByteReader, expected: number): void {
   const start = body.offset;
   const command = readGenericHeader(body);

@@ -80,8 +80,7 @@ export class LinkWatch {
   }
 
   /**
-   * A routing daemon may change routes continuously. A later address change is still reported after its own, shorter
-   * delay.
+   * Even if a routing daemon changes routes continuously, an address change is reported after its own, shorter delay.
    */
   #notice(delayMs: number = gatherMs): void {
     const dueMs = this.#clock.monotonicMs() + delayMs;

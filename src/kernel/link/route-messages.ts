@@ -93,7 +93,7 @@ export function decodeRoute({ type, body }: Message): Route | undefined {
 }
 
 /**
- * The gateways of a route in the main table; undefined for any other message. The table is checked here because old
+ * The gateways of a route in the main table; undefined for any other message. The table is checked here, because old
  * kernels ignore the filter and send all tables. Throws DecodeError.
  */
 export function decodeGateways(message: Message): readonly IpAddress[] | undefined {

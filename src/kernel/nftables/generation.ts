@@ -33,7 +33,7 @@ export function decodeCommit({ body }: Pick<Message, "body">): {
   return generationAttributes.decode(body);
 }
 
-/** The socket's port ID, which notifications about its commits contain. Throws NetlinkError. */
+/** The socket's port ID, as contained in notifications about its commits. Throws NetlinkError. */
 export async function readPortId(transport: NetlinkTransport): Promise<number> {
   const [portId] = await transport.request(nftMessageKind, request, (message) => message.portId);
   return portId ?? 0;

@@ -34,8 +34,8 @@ type PassedChange = EntryChange & IndexedChange;
 
 /**
  * Sets in our nf_tables tables, which only rules in these tables can use. As in ipset, names are unique across both
- * families. Sets have no maximum number of entries: nf_tables cannot change it while a rule refers to the set. Opens a
- * socket; throws NetlinkError.
+ * families. Sets have no maximum number of entries, because nf_tables cannot change a maximum while a rule refers to
+ * the set. Opens a socket; throws NetlinkError.
  */
 export class NftSetsClient implements IpSets {
   readonly #transport: NetlinkTransport;

@@ -1,6 +1,6 @@
 import type { ServicePort } from "../../model/service-port.ts";
 
-/** Claims recorded by an earlier run, by {@link claimId}. */
+/** Claims that an earlier run recorded, with {@link claimId} as the key. */
 export interface RecordedClaims {
   /** When each claim was first seen, in seconds since the epoch. */
   readonly seen: ReadonlyMap<string, number>;
@@ -15,8 +15,8 @@ const recallSeconds = 3_600;
 
 /**
  * Records when claims to external and load-balancer IPs were first seen, and which of them were rejected. The claim's
- * age decides who owns an address, not the Service's age, because a Service may be edited later. Claims noted between
- * two calls of {@link settle} have the same age, so their order does not matter.
+ * age, not the Service's, decides who owns an address, because a Service may be edited later. Claims noted between two
+ * calls of {@link settle} have the same age, so their order does not matter.
  */
 export class ClaimAges {
   readonly #nowSeconds: () => number;

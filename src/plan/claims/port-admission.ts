@@ -12,9 +12,9 @@ export interface NodeSocket {
 }
 
 /**
- * Rejects external and load-balancer IPs that are node addresses if a local process, such as kubelet, the API server,
- * etcd or sshd, is listening on the port. Claims are checked when they appear. An admitted claim remains admitted, even
- * after a restart.
+ * Rejects an external or load-balancer IP if it is a node address and a local process is listening on the port, for
+ * example kubelet, the API server, etcd or sshd. Claims are checked when they appear. An admitted claim remains
+ * admitted, even after a restart.
  */
 export class PortAdmission {
   readonly #ages: ClaimAges;

@@ -117,8 +117,8 @@ export function fixedJumps({ servesLoopback }: IptablesFamilyOptions): readonly 
 }
 
 /**
- * Drops packets that conntrack considers invalid. They would keep the pod's address as their source, and the client
- * would end the connection (kubernetes/kubernetes issue 74839).
+ * Drops packets that conntrack considers invalid. Otherwise, they would keep the pod's address as their source, and the
+ * client would end the connection (kubernetes/kubernetes issue 74839).
  */
 function invalidRules({ hasCounters, isTcpLiberal }: IptablesOptions): readonly Rule[] {
   const isInvalid: Match = { kind: "conntrack-state", states: ["INVALID"] };

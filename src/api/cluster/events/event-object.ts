@@ -30,7 +30,7 @@ export function eventsPath({ namespace }: EventSubject): string {
   return `/apis/events.k8s.io/v1/namespaces/${where}/events`;
 }
 
-/** `OBJECT.SERIAL`, as in client-go, or only the serial if that is too long for a name. */
+/** `OBJECT.SERIAL`, as in client-go, or only the serial if the full name would be too long. */
 export function eventName({ name }: EventSubject, { serial }: EventStamp): string {
   const full = `${name}.${serial}`;
   return full.length <= maxNameLength ? full : serial;
