@@ -80,7 +80,7 @@ describe("the program does not start, and its last line gives the reason", () =>
     {
       name: "without a cluster and without manifests",
       args: [],
-      want: "Cannot find an API server: neither --kubeconfig nor --master is set, and the environment has no KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT, which exist in pods; set --kubeconfig, or --manifests to run without a cluster",
+      want: "Cannot find an API server: neither --kubeconfig nor --master is set, and the environment has no KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT, which are set in pods; set --kubeconfig, or --manifests to run without a cluster",
     },
     {
       name: "for a configuration file of a different kind",

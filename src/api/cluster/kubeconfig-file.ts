@@ -64,7 +64,7 @@ export async function kubeconfigOfPod(
   if (host === "" || port === "") {
     const message =
       "Cannot find an API server: neither --kubeconfig nor --master is set, and the environment has no " +
-      "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT, which exist in pods; set --kubeconfig, or --manifests to run without a cluster";
+      "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT, which are set in pods; set --kubeconfig, or --manifests to run without a cluster";
     throw new ApiError(message, { reason: "no-cluster" });
   }
   const tokenFile = join(folder, "token");

@@ -99,7 +99,7 @@ export class RequestAuthorizer {
       return this.#answered(fieldOf(decision, "allowed") === true ? "allowed" : "forbidden");
     } catch (error) {
       if (!this.#isFailing)
-        this.#log.error("Cannot check a token that requests metrics", { err: errorText(error) });
+        this.#log.error("Cannot check the token of a metrics request", { err: errorText(error) });
       this.#isFailing = true;
       return "unavailable";
     }

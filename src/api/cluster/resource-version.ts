@@ -11,7 +11,7 @@ export function expectNewer(resource: WatchedResource, version: string, position
   if (BigInt(version) >= BigInt(position)) return;
   const message =
     `The resourceVersion of ${resource.name} went backwards, from ${position} to ` +
-    `${version}, as after a restore from a backup; relisting`;
+    `${version}, as happens after a restore from a backup; relisting`;
   throw new ApiError(message, { reason: "older-history", resource: resource.name });
 }
 
