@@ -1,29 +1,17 @@
 import { type IpAddress, type IpFamily, isLoopback } from "../../base/ip.ts";
-import { type RealServerId, realServerKey } from "../../state/real-server.ts";
-import { isHere, isLocal, type NodeState, routeKey } from "./node-state.ts";
+import { realServerKey } from "../../state/real-server.ts";
+import { type ArrivedPacket, followConnection } from "./connection.ts";
+import { isHere, isLocal, leavingAddress, type NodeState, routeKey } from "./node-state.ts";
 import type { Packet, PacketOnPath } from "./packet.ts";
 import type { EndpointPath } from "./path.ts";
 import {
-  filterPlaces,
-  firstPlaces,
   lastPlaces,
   linkPlaces,
-  type Place,
   passTables,
   type Step,
   type Traversal,
   traverse,
 } from "./traverse.ts";
-
-/** A packet on its way to an endpoint. No rule has dropped or rejected it. */
-export interface ArrivedPacket {
-  readonly packet: Packet;
-  readonly endpoint: RealServerId;
-  readonly steps: readonly Step[];
-  /** If false, the endpoint sees the packet's own source address. */
-  readonly isMasqueraded: boolean;
-  readonly isByIpvs: boolean;
-}
 
 /** Follows a packet out of this node: POSTROUTING, then the chains of the link, which see the masqueraded source. */
 export function leave(
@@ -65,15 +53,17 @@ export function deliver(arrived: ArrivedPacket, state: NodeState): EndpointPath 
     const obstacle = `a route or routing rule drops its answers (ip rule; ip route get ${packet.source} from ${address} iif ${link})`;
     return { ...lost, steps, obstacle };
   }
-  const answer = followAnswer(arrived, source, state);
-  if (answer.verdict !== "pass") {
-    const obstacle = `its answers are dropped${byText(answer.steps.at(-1))}`;
-    return { ...lost, steps: [...steps, ...answer.steps], obstacle };
+  const rest = followConnection(arrived, source, state);
+  if (rest.lost !== undefined) {
+    const { packets, verdict } = rest.lost;
+    const what = packets === "answers" ? "its answers" : "the connection's later packets";
+    const obstacle = `${what} are ${verdict}${byText(rest.steps.at(-1))}`;
+    return { ...lost, steps: [...steps, ...rest.steps], obstacle };
   }
   const obstacle = answerObstacle(arrived, state);
   return {
     ...{ realServer: endpoint, isMasqueraded },
-    steps: [...steps, ...answer.steps.filter(({ isMaybe }) => isMaybe)],
+    steps: [...steps, ...rest.steps],
     fate: "delivered",
     ...(source === undefined ? {} : { source }),
     ...(obstacle === undefined ? {} : { obstacle }),
@@ -98,60 +88,6 @@ export function notForwarding(family: IpFamily): string {
   return `${name} is 0, so this node forwards nothing`;
 }
 
-/**
- * Follows an answer through the rules. It is addressed to the source that the endpoint saw, which nat translates back to
- * the client. IPVS translates the answer's source before filter OUTPUT and before POSTROUTING, and nat does so
- * afterwards. Port 0 stands for the client's unknown port.
- */
-export function followAnswer(
-  { packet, endpoint: { address, port: endpointPort }, isByIpvs }: Omit<ArrivedPacket, "steps">,
-  seenSource: IpAddress | undefined,
-  state: NodeState,
-): Pick<Traversal, "verdict" | "steps"> {
-  const { source: client, destination: virtual, port: virtualPort } = packet;
-  const isFromNode = isHere(address, state);
-  const isToNode = isHere(client, state);
-  const inLink = isFromNode ? "" : (state.network.routes.get(address)?.link ?? "");
-  const way = { destination: client, port: 0, inLink, isFromNode, isBridged: false };
-  const answer: PacketOnPath = {
-    packet: { ...packet, ...way, source: address },
-    ...{ destination: client, port: 0, mark: 0, isAnswer: true, endpointPort },
-  };
-  const translated: PacketOnPath = {
-    ...{ ...answer, endpointPort: virtualPort },
-    packet: { ...answer.packet, source: virtual },
-  };
-  const leaving = isByIpvs ? translated : answer;
-  const stages: readonly (readonly [readonly Place[], PacketOnPath])[] = [
-    ...(isFromNode
-      ? ([
-          [firstPlaces("OUTPUT"), answer],
-          [filterPlaces(["OUTPUT"]), leaving],
-          // Through the loopback link.
-          ...(isToNode ? ([[filterPlaces(["INPUT"]), translated]] as const) : []),
-        ] as const)
-      : ([
-          [firstPlaces("PREROUTING"), { ...answer, destination: seenSource ?? client }],
-          [filterPlaces([isToNode ? "INPUT" : "FORWARD"]), answer],
-        ] as const)),
-    ...(isToNode
-      ? []
-      : ([
-          [lastPlaces, leaving],
-          [linkPlaces, translated],
-        ] as const)),
-  ];
-  const steps: Step[] = [];
-  let mark = 0;
-  for (const [places, onPath] of stages) {
-    const passed = passTables(places, { ...onPath, mark }, state);
-    steps.push(...passed.steps);
-    ({ mark } = passed);
-    if (passed.verdict !== "pass") return { verdict: passed.verdict, steps };
-  }
-  return { verdict: "pass", steps };
-}
-
 /** For example: ` by filter FORWARD: -j DROP`. */
 export function byText(step: Step | string | undefined): string {
   if (step === undefined) return "";
@@ -162,12 +98,6 @@ export function byText(step: Step | string | undefined): string {
       ? ""
       : `, unless a rule that is not evaluated lets them through (${unless})`;
   return ` by ${table} ${chain}: ${rule}${doubt}`;
-}
-
-/** The node's source address for packets to an endpoint. */
-export function leavingAddress(endpoint: IpAddress, state: NodeState): IpAddress | undefined {
-  if (isLocal(endpoint, state)) return endpoint;
-  return state.network.routes.get(endpoint)?.source;
 }
 
 /**

@@ -9,13 +9,22 @@ import { type IpAddress, type IpFamily, isLoopback, isWildcard } from "../../bas
 import type { NftHook as Hook } from "../../state/nft-rule.ts";
 import { type RealServer, type RealServerId, realServerKey } from "../../state/real-server.ts";
 import { markServerId, virtualServerKey } from "../../state/virtual-server.ts";
+import { followConnection } from "./connection.ts";
 import { isFull } from "./connection-limit.ts";
-import { byText, deliver, followAnswer, leave, leavingAddress, notForwarding } from "./deliver.ts";
-import { isHere, isLocal, type ListedServer, type NodeState, routeKey } from "./node-state.ts";
+import { byText, deliver, leave, notForwarding } from "./deliver.ts";
+import {
+  isHere,
+  isLocal,
+  type ListedServer,
+  leavingAddress,
+  type NodeState,
+  routeKey,
+} from "./node-state.ts";
 import type { Packet, PacketOnPath } from "./packet.ts";
 import type { EndpointPath, PacketPath, PathEnd } from "./path.ts";
 import {
   everyTraversal,
+  filterHooks,
   filterPlaces,
   firstPlaces,
   outputPlaces,
@@ -137,16 +146,16 @@ function followRouted(onPath: PacketOnPath, state: NodeState): PacketPath {
   const stopped = stoppedEnd({ ...leaving, steps });
   if (stopped !== undefined) return { steps, end: stopped };
   const { isMasqueraded } = leaving;
-  const arrived = { packet, endpoint: { address, port }, isMasqueraded, isByIpvs: false };
+  const arrived = { steps, packet, endpoint: { address, port }, isMasqueraded, isByIpvs: false };
   const seen = isMasqueraded ? leavingAddress(address, state) : packet.source;
-  const answer = followAnswer(arrived, seen, state);
-  if (answer.verdict !== "pass") {
-    const by = `the loss of answers, which are ${answer.verdict}${byText(answer.steps.at(-1))}`;
-    return { steps: [...steps, ...answer.steps], end: { kind: "dropped", by } };
+  const rest = followConnection(arrived, seen, state);
+  if (rest.lost !== undefined) {
+    const { packets, verdict } = rest.lost;
+    const by = `the loss of ${packets}, which are ${verdict}${byText(rest.steps.at(-1))}`;
+    return { steps: [...steps, ...rest.steps], end: { kind: "dropped", by } };
   }
-  const doubts = answer.steps.filter(({ isMaybe }) => isMaybe);
   return {
-    steps: [...steps, ...doubts],
+    steps: [...steps, ...rest.steps],
     end: { kind: "forwarded", link: outLinkOf(packet, state) },
   };
 }
@@ -178,15 +187,6 @@ function unroutedEnd(packet: Packet, state: NodeState): PathEnd | undefined {
 function sent(packet: Packet, mark: number): PacketOnPath {
   const { destination, port } = packet;
   return { packet, destination, port, mark };
-}
-
-/**
- * The hooks of the filter table. A packet from this node to itself traverses OUTPUT and, through the loopback link,
- * INPUT.
- */
-function filterHooks({ isFromNode }: Packet, isForNode: boolean): readonly Hook[] {
-  if (!isFromNode) return [isForNode ? "INPUT" : "FORWARD"];
-  return isForNode ? ["OUTPUT", "INPUT"] : ["OUTPUT"];
 }
 
 /** Undefined if the rules let the packet pass. */
@@ -277,7 +277,9 @@ function toEndpoint(
   const endpoint = { address: onPath.destination, port: onPath.port };
   const { verdict, steps, mark } = passTables(places, onPath, state);
   if (verdict !== "pass") {
-    return { realServer: endpoint, steps, fate: verdict, isMasqueraded: false };
+    const isLost = verdict === "refused" && !reachesClient(onPath, state);
+    const fate = isLost ? "dropped" : verdict;
+    return { realServer: endpoint, steps, fate, isMasqueraded: false };
   }
   // A packet from outside to a local process does not traverse POSTROUTING.
   const isByIpvs = onPath.virtual !== undefined;
@@ -290,6 +292,12 @@ function toEndpoint(
   return leaving.verdict === "pass"
     ? deliver({ packet, endpoint, steps: passed, isMasqueraded, isByIpvs }, state)
     : { realServer: endpoint, steps: passed, fate: leaving.verdict, isMasqueraded: false };
+}
+
+/** The kernel loses a TCP reset from another host's address to a loopback address. UDP senders get an error directly. */
+function reachesClient({ packet, destination }: PacketOnPath, state: NodeState): boolean {
+  const { isFromNode, protocol, source } = packet;
+  return !(isFromNode && protocol === "TCP" && isLoopback(source)) || isHere(destination, state);
 }
 
 const loopbacks: Readonly<Record<IpFamily, IpAddress>> = {

@@ -5,7 +5,7 @@ import { type Direction, findEntry } from "./find-entry.ts";
 import type { PacketAtRule } from "./match-rule.ts";
 import { isLink } from "./match-rule.ts";
 import { isHere, type NodeState } from "./node-state.ts";
-import { lowestClientPort } from "./packet.ts";
+import { lowestClientPort, type PacketOnPath } from "./packet.ts";
 
 /** Undefined if it is unknown whether all match. False if one certainly does not. */
 export function matchOthers(
@@ -63,9 +63,9 @@ const clientPorts: Ports = [lowestClientPort, 65_535];
 
 /** The client's exact port is unknown. An endpoint's answer comes from the endpoint's port. */
 function matchWords(words: readonly string[], { onPath }: PacketAtRule): boolean | undefined {
-  const { port, isAnswer, endpointPort = 0 } = onPath;
+  const { port, stage, endpointPort = 0 } = onPath;
   const [source, destination]: readonly [Ports, Ports] =
-    isAnswer === true ? [[endpointPort, endpointPort], clientPorts] : [clientPorts, [port, port]];
+    stage === "answer" ? [[endpointPort, endpointPort], clientPorts] : [clientPorts, [port, port]];
   const matchWord = (word: string, value: string, other: string): boolean | undefined => {
     switch (word) {
       case "--sport":
@@ -75,7 +75,7 @@ function matchWords(words: readonly string[], { onPath }: PacketAtRule): boolean
       case "--dports":
         return isPort(value, destination);
       case "--tcp-flags":
-        return hasFlags(value, other, isAnswer === true);
+        return hasFlags(value, other, stage);
       default:
         return undefined;
     }
@@ -101,7 +101,7 @@ function isInSet(text: string, { onPath }: PacketAtRule, { sets }: NodeState): b
   if (set === undefined) return undefined;
   const directions = ends.split(",") as Direction[];
   const direction = directions[set.type.split(/[:,]/).indexOf("port") - 1];
-  const known = onPath.isAnswer === true ? "src" : "dst";
+  const known = onPath.stage === "answer" ? "src" : "dst";
   if (direction !== undefined && set.type !== "bitmap:port") {
     if (onPath.packet.protocol === "ICMP") return undefined;
     const hasClientPort = [...set.entries].some(
@@ -122,10 +122,10 @@ function isPort(list: string, [lowest, highest]: Ports): boolean | undefined {
   return isOverlapping ? undefined : false;
 }
 
-/** The first packet of a connection is a SYN, and its answer a SYN with ACK. */
-function hasFlags(mask: string, set: string, isAnswer: boolean): boolean {
+/** A connection begins with a SYN, which is answered with SYN and ACK. Later packets have ACK. */
+function hasFlags(mask: string, set: string, stage: PacketOnPath["stage"]): boolean {
   const masked = mask.split(",");
-  const present = isAnswer ? ["SYN", "ACK"] : ["SYN"];
+  const present = [...(stage === "later" ? [] : ["SYN"]), ...(stage === undefined ? [] : ["ACK"])];
   const seen = present.filter((flag) => masked.includes(flag) || mask === "ALL");
   const wanted = set === "NONE" ? [] : set.split(",");
   return seen.length === wanted.length && seen.every((flag) => wanted.includes(flag));

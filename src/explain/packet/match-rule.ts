@@ -88,14 +88,14 @@ function inLinkOf({ hasInLink, onPath: { packet } }: PacketAtRule): string {
   return packet.isFromNode ? "lo" : packet.inLink;
 }
 
-/** Only the first packet of a connection and its answer are traced. */
 function isInState(
   { states }: Match & { kind: "conntrack-state" },
-  { packet, destination, port, isAnswer }: PacketOnPath,
+  { packet, destination, port, stage }: PacketOnPath,
 ): boolean {
-  if (isAnswer === true) return states.includes("ESTABLISHED");
+  if (stage === "answer") return states.includes("ESTABLISHED");
   const isTranslated = destination !== packet.destination || port !== packet.port;
-  return states.includes("NEW") || (isTranslated && states.includes("DNAT"));
+  const state = stage === undefined ? "NEW" : "ESTABLISHED";
+  return states.includes(state) || (isTranslated && states.includes("DNAT"));
 }
 
 function isInside(text: string, address: IpAddress): boolean {

@@ -115,18 +115,18 @@ function linkValue(name: string | undefined): Value {
   return known(bytes);
 }
 
-/** NFT_CT_*. Only the first packet of a connection and its answer are traced. */
+/** NFT_CT_*. */
 function ctValue(key: number, { onPath }: NftPlace): Value {
-  const { packet, destination, port, isAnswer } = onPath;
+  const { packet, destination, port, stage } = onPath;
   // IP_CT_* as bits: established 2, new 8.
-  if (key === 0) return hostWord(isAnswer === true ? 2 : 8);
-  if (key === 1) return known([isAnswer === true ? 1 : 0]);
+  if (key === 0) return hostWord(stage === undefined ? 8 : 2);
+  if (key === 1) return known([stage === "answer" ? 1 : 0]);
   if (key !== 2) return unknown(4);
   // IPS_DST_NAT is the only status bit that is known here. IPVS does not set it.
   const isTranslated =
     onPath.virtual === undefined && (destination !== packet.destination || port !== packet.port);
   const bytes = new Uint8Array([isTranslated ? 32 : 0, 0, 0, 0]);
-  return { bytes, mask: new Uint8Array([isAnswer === true ? 0 : 32, 0, 0, 0]) };
+  return { bytes, mask: new Uint8Array([stage === "answer" ? 0 : 32, 0, 0, 0]) };
 }
 
 /** NFT_FIB_RESULT_ADDRTYPE is 3. RTN_UNICAST is 1 and RTN_LOCAL is 2. */
@@ -174,7 +174,8 @@ function networkHeader(onPath: PacketOnPath): Value {
 }
 
 /** The ports (the client's in part), TCP flags and the type of ICMP messages are known. */
-function transportHeader({ packet, port, isAnswer, endpointPort = 0 }: PacketOnPath): Value {
+function transportHeader({ packet, port, stage, endpointPort = 0 }: PacketOnPath): Value {
+  const isAnswer = stage === "answer";
   const header = unknown(20);
   const put = (at: number, ...bytes: readonly number[]): void => {
     header.bytes.set(bytes, at);
@@ -182,17 +183,18 @@ function transportHeader({ packet, port, isAnswer, endpointPort = 0 }: PacketOnP
   };
   if (packet.protocol === "ICMP") {
     const [request, reply] = packet.family === "IPv4" ? [8, 0] : [128, 129];
-    put(0, isAnswer === true ? reply : request, 0);
+    put(0, isAnswer ? reply : request, 0);
     return header;
   }
   // Only the highest bit of the client's port is known, because the port is at least lowestClientPort.
-  const [clientAt, portAt] = isAnswer === true ? [2, 0] : [0, 2];
-  const known = isAnswer === true ? endpointPort : port;
+  const [clientAt, portAt] = isAnswer ? [2, 0] : [0, 2];
+  const known = isAnswer ? endpointPort : port;
   put(portAt, known >> 8, known & 0xff);
   header.bytes[clientAt] = 0x80;
   header.mask[clientAt] = 0x80;
-  // SYN, or SYN and ACK.
-  if (packet.protocol === "TCP") put(13, isAnswer === true ? 0x12 : 0x02);
+  // SYN; SYN and ACK; ACK.
+  if (packet.protocol === "TCP")
+    put(13, { first: 0x02, answer: 0x12, later: 0x10 }[stage ?? "first"]);
   return header;
 }
 export function slice({ bytes, mask }: Value, from: number, length: number): Value {

@@ -132,3 +132,9 @@ export function isLocal(address: IpAddress, { bound, network }: NodeState): bool
 export function isHere(address: IpAddress, state: NodeState): boolean {
   return isLocal(address, state) || isLoopback(address);
 }
+
+/** The node's source address for packets to an endpoint. */
+export function leavingAddress(endpoint: IpAddress, state: NodeState): IpAddress | undefined {
+  if (isLocal(endpoint, state)) return endpoint;
+  return state.network.routes.get(endpoint)?.source;
+}

@@ -27,8 +27,8 @@ export interface PacketOnPath {
   readonly destination: IpAddress;
   readonly port: number;
   readonly mark: number;
-  /** Set for an endpoint's answer, which belongs to an established connection. */
-  readonly isAnswer?: true;
+  /** Undefined for the connection's first packet. The others belong to an established connection. */
+  readonly stage?: "answer" | "later";
   /** The source port of the answer. */
   readonly endpointPort?: number;
   /** The original destination (the virtual server), after IPVS has changed it. */

@@ -64,10 +64,10 @@ export function passNft(
  */
 function passageOf(
   { hook, devices, isBridge = false, isNat = false }: NftBaseChain,
-  { packet, destination, isAnswer }: PacketOnPath,
+  { packet, destination, stage }: PacketOnPath,
   { network: { routes } }: NodeState,
 ): "sure" | "unknown link" | "bridge port" | "none" {
-  if (isNat && isAnswer === true) return "none";
+  if (isNat && stage !== undefined) return "none";
   if (devices === undefined && !isBridge) return "sure";
   const isOut = hook === "EGRESS";
   const route = routes.get(isOut ? destination : packet.source);

@@ -153,6 +153,18 @@ export function firstPlaces(hook: "PREROUTING" | "OUTPUT"): readonly Place[] {
   ];
 }
 
+/**
+ * The hooks of the filter table. A packet from this node to itself traverses OUTPUT and, through the loopback link,
+ * INPUT.
+ */
+export function filterHooks(
+  { isFromNode }: PacketOnPath["packet"],
+  isForNode: boolean,
+): readonly Hook[] {
+  if (!isFromNode) return [isForNode ? "INPUT" : "FORWARD"];
+  return isForNode ? ["OUTPUT", "INPUT"] : ["OUTPUT"];
+}
+
 /** NF_IP_PRI_NAT_SRC - 1: IPVS takes packets from INPUT before the chains with this priority number or a higher one. */
 const ipvsPriority = 99;
 

@@ -94,6 +94,18 @@ for (const mode of ["ipvs", "iptables"]) {
       assert.match(found.summary, /its answers are dropped by raw PREROUTING: -s 10\.244\.1\.5/);
     });
 
+    it("names a rule that drops only packets after the answer", async () => {
+      for (const match of ["--tcp-flags SYN,ACK ACK", "-m conntrack --ctstate ESTABLISHED"]) {
+        const found = await verdictAfter(
+          (onNode) => table(onNode, "mangle").append("OUTPUT", `-p tcp -m tcp ${match} -j DROP`),
+          "node",
+          flags,
+        );
+        assert.equal(found.verdict, "dropped");
+        assert.match(found.summary, /connection's later packets are dropped by mangle OUTPUT/);
+      }
+    });
+
     it("ignores a policy if rules of kube-ipvs accept the packets before it", async () => {
       const found = await verdictAfter(
         (onNode) => table(onNode, "filter").drop("FORWARD"),
@@ -464,6 +476,13 @@ describe("explain in IPVS mode", () => {
       table(onNode, "nat").append("POSTROUTING", "-s 127.0.0.0/8 -j MASQUERADE");
     const { summary } = await verdictAfter(masquerade, ip("127.0.0.1"), { "cluster-cidr": "" });
     assert.match(summary, /route_localnet is 0, so this node drops answers to 127\.0\.0\.1$/);
+  });
+
+  it("reports that a loopback client does not get the rejection of a packet to another host", async () => {
+    const reject = (onNode: FakeNode): void =>
+      table(onNode, "filter").append("OUTPUT", "-p tcp -m tcp --dport 8080 -j REJECT");
+    assert.equal((await verdictAfter(reject, ip("127.0.0.1"))).verdict, "dropped");
+    assert.equal((await verdictAfter(reject, "node")).verdict, "refused");
   });
 
   it("reports that other hosts drop packets from ::1", async () => {

@@ -1,0 +1,168 @@
+/** Follows the packets of a connection after its first one, which has reached an endpoint. Pure. */
+
+import type { IpAddress } from "../../base/ip.ts";
+import type { RealServerId } from "../../state/real-server.ts";
+import { isHere, isLocal, leavingAddress, type NodeState } from "./node-state.ts";
+import type { Packet, PacketOnPath } from "./packet.ts";
+import {
+  filterHooks,
+  filterPlaces,
+  firstPlaces,
+  lastPlaces,
+  linkPlaces,
+  outputPlaces,
+  type Place,
+  passTables,
+  type Step,
+  type Traversal,
+} from "./traverse.ts";
+
+/** A packet on its way to an endpoint. No rule has dropped or rejected it. */
+export interface ArrivedPacket {
+  readonly packet: Packet;
+  readonly endpoint: RealServerId;
+  readonly steps: readonly Step[];
+  /** If false, the endpoint sees the packet's own source address. */
+  readonly isMasqueraded: boolean;
+  readonly isByIpvs: boolean;
+}
+
+/** The answer and later packets of a connection. */
+export interface RestOfConnection {
+  /** The rules that lose packets. If none does, rules that cannot be evaluated and may do so. */
+  readonly steps: readonly Step[];
+  /** Undefined if the rules let all packets pass. */
+  readonly lost?: {
+    readonly packets: "answers" | "later packets";
+    readonly verdict: "dropped" | "refused";
+  };
+}
+
+/** Chains that a packet traverses in the same form. */
+type Stage = readonly [places: readonly Place[], onPath: PacketOnPath];
+
+/**
+ * Follows an endpoint's answer to the client, and then, if the protocol has connections, the client's next packet. Rules
+ * that match connection states or TCP flags treat it differently from the first one.
+ */
+export function followConnection(
+  arrived: ArrivedPacket,
+  seenSource: IpAddress | undefined,
+  state: NodeState,
+): RestOfConnection {
+  const doubts: Step[] = [];
+  const isNew = (step: Step): boolean =>
+    ![...arrived.steps, ...doubts].some(
+      (one) => one.chain === step.chain && one.rule === step.rule,
+    );
+  const { protocol } = arrived.packet;
+  const hasHandshake = protocol === "TCP" || protocol === "SCTP";
+  for (const packets of [
+    "answers",
+    ...(hasHandshake ? (["later packets"] as const) : []),
+  ] as const) {
+    const passed =
+      packets === "answers"
+        ? followAnswer(arrived, seenSource, state)
+        : followLater(arrived, state);
+    const { verdict, steps } = passed;
+    if (verdict !== "pass") return { steps, lost: { packets, verdict } };
+    doubts.push(...steps.filter((step) => step.isMaybe && isNew(step)));
+  }
+  return { steps: doubts };
+}
+
+/**
+ * Follows an answer through the rules. It is addressed to the source that the endpoint saw, which nat translates back to
+ * the client. IPVS translates the answer's source before filter OUTPUT and before POSTROUTING, and nat does so
+ * afterwards. Port 0 stands for the client's unknown port.
+ */
+function followAnswer(
+  { packet, endpoint: { address, port: endpointPort }, isByIpvs }: Omit<ArrivedPacket, "steps">,
+  seenSource: IpAddress | undefined,
+  state: NodeState,
+): Pick<Traversal, "verdict" | "steps"> {
+  const { source: client, destination: virtual, port: virtualPort } = packet;
+  const isFromNode = isHere(address, state);
+  const isToNode = isHere(client, state);
+  const inLink = isFromNode ? "" : (state.network.routes.get(address)?.link ?? "");
+  const way = { destination: client, port: 0, inLink, isFromNode, isBridged: false };
+  const answer: PacketOnPath = {
+    packet: { ...packet, ...way, source: address },
+    ...{ destination: client, port: 0, mark: 0, stage: "answer", endpointPort },
+  };
+  const translated: PacketOnPath = {
+    ...{ ...answer, endpointPort: virtualPort },
+    packet: { ...answer.packet, source: virtual },
+  };
+  const leaving = isByIpvs ? translated : answer;
+  const stages: readonly Stage[] = [
+    ...(isFromNode
+      ? ([
+          [firstPlaces("OUTPUT"), answer],
+          [filterPlaces(["OUTPUT"]), leaving],
+          // Through the loopback link.
+          ...(isToNode ? ([[filterPlaces(["INPUT"]), translated]] as const) : []),
+        ] as const)
+      : ([
+          [firstPlaces("PREROUTING"), { ...answer, destination: seenSource ?? client }],
+          [filterPlaces([isToNode ? "INPUT" : "FORWARD"]), answer],
+        ] as const)),
+    ...(isToNode
+      ? []
+      : ([
+          [lastPlaces, leaving],
+          [linkPlaces, translated],
+        ] as const)),
+  ];
+  return passStages(stages, state);
+}
+
+/**
+ * Follows the client's packet after the answer. Connection tracking or IPVS translate it as they did the first one,
+ * without the nat rules.
+ */
+function followLater(
+  { packet, endpoint: { address, port }, isMasqueraded, isByIpvs }: ArrivedPacket,
+  state: NodeState,
+): Pick<Traversal, "verdict" | "steps"> {
+  const { isFromNode, destination, port: virtualPort } = packet;
+  const entering = { packet, destination, port: virtualPort, mark: 0, stage: "later" } as const;
+  const virtual = isByIpvs ? { virtual: { address: destination, port: virtualPort } } : {};
+  const translated = { ...entering, ...virtual, destination: address, port };
+  const isForNode = isLocal(address, state);
+  const isDelivered = isForNode && !isFromNode;
+  const source = (isMasqueraded ? leavingAddress(address, state) : undefined) ?? packet.source;
+  const stages: readonly Stage[] = [
+    [firstPlaces(isFromNode ? "OUTPUT" : "PREROUTING"), entering],
+    ...(isByIpvs
+      ? ([
+          [isFromNode ? [] : filterPlaces(["INPUT"], true), entering],
+          [isDelivered ? [] : outputPlaces, translated],
+        ] as const)
+      : ([[filterPlaces(filterHooks(packet, isForNode)), translated]] as const)),
+    ...(isDelivered
+      ? []
+      : ([
+          [lastPlaces, translated],
+          [linkPlaces, { ...translated, packet: { ...packet, source } }],
+        ] as const)),
+  ];
+  return passStages(stages, state);
+}
+
+/** Each stage begins with the mark that the one before has set. */
+function passStages(
+  stages: readonly Stage[],
+  state: NodeState,
+): Pick<Traversal, "verdict" | "steps"> {
+  const steps: Step[] = [];
+  let mark = 0;
+  for (const [places, onPath] of stages) {
+    const passed = passTables(places, { ...onPath, mark }, state);
+    steps.push(...passed.steps);
+    ({ mark } = passed);
+    if (passed.verdict !== "pass") return { verdict: passed.verdict, steps };
+  }
+  return { verdict: "pass", steps };
+}
