@@ -3,11 +3,7 @@
  * the same address is bound to kube-ipvs0, which disconnects the node.
  */
 import assert from "node:assert/strict";
-import { type ChildProcess, spawn } from "node:child_process";
 import { after, before, describe, it } from "node:test";
-import { systemClock } from "../../src/base/clock.ts";
-import { loadConfig } from "../../src/config/load-config.ts";
-import { examineNode } from "../../src/doctor/examine-node.ts";
 import { ClusterNode } from "../support/cluster-node.ts";
 import { eventually, type Flags, type LabDaemon, startLabDaemon } from "../support/lab-daemon.ts";
 import {
@@ -19,7 +15,7 @@ import {
 import { buildNodeNetwork, clientAddress, nodeAddress } from "../support/node-network.ts";
 import { type ApiObject, endpoint, endpointSlice, node, service } from "../support/objects.ts";
 import { Program } from "../support/program.ts";
-import { labRules, listRules, unlessIptables, unlessNftables } from "../support/rules-writer.ts";
+import { listRules } from "../support/rules-writer.ts";
 
 const broadcast = "192.168.10.255";
 const apiServer = "192.168.10.200";
@@ -54,17 +50,6 @@ function servers(): readonly string[] {
 
 function canPing(address: string): boolean {
   return shell(`ping -c 1 -W 1 ${address} > /dev/null 2>&1 && echo yes || echo no`) === "yes\n";
-}
-
-/**
- * Checks that fail because the lab kernel lists no modules, and because the lab's root file system is the machine's.
- */
-const ofTheLab: ReadonlySet<string> = new Set(["modules", "modules-folder", "iptables-lock"]);
-const backends = ["iptables-nft", "iptables-legacy"] as const;
-
-/** The backend that contains kube-ipvs's rules. */
-function inUse(): string | undefined {
-  return backends.find((name) => shell(`${name}-save 2> /dev/null || true`).includes("KUBE-"));
 }
 
 before(() => {
@@ -285,113 +270,5 @@ describe("another Node's address as an external IP", () => {
     const hasEvent = (): boolean =>
       proxy.events().some((event) => event.includes(`${pod} is not served on this node`));
     await proxy.until("the Event is written", hasEvent);
-  });
-});
-
-describe("the doctor on this node", () => {
-  let daemon: LabDaemon;
-  let inClient: ChildProcess | undefined;
-  const values = new Map([
-    ["manifests", ["/nowhere"]],
-    ["kube-ipvs-rules", [labRules ?? "iptables"]],
-  ]);
-  const { config } = loadConfig(values, { readFile: () => "", hostname: () => "node-1" });
-
-  /** Checks that are not ok, as `name verdict`, except those that fail because of the lab. */
-  async function complaints(isBeforeInstall = false): Promise<readonly string[]> {
-    const { checks } = await examineNode(config, systemClock, isBeforeInstall);
-    return checks
-      .filter(({ name, verdict }) => verdict !== "ok" && !ofTheLab.has(name))
-      .map(({ name, verdict }) => `${name} ${verdict}`);
-  }
-
-  before(async () => {
-    // The daemon syncs only once, so that it does not repair the damage below.
-    daemon = await startLabDaemon([claiming([harmless]), slice]);
-    // A namespace is only visible through its processes.
-    inClient = spawn("ip", ["netns", "exec", "client", "sleep", "60"]);
-  });
-
-  after(async () => {
-    inClient?.kill();
-    await daemon.stop();
-  });
-
-  it("finds no problem on a healthy node", async () => {
-    assert.deepEqual(await complaints(), []);
-    assert.deepEqual(await complaints(true), []);
-  });
-
-  const broken: readonly (readonly [breaks: string, mends: string, complaint: string])[] = [
-    [
-      "sysctl -qw net.ipv4.vs.expire_nodest_conn=0",
-      "sysctl -qw net.ipv4.vs.expire_nodest_conn=1",
-      "expire-nodest-conn warn",
-    ],
-    [
-      "sysctl -qw net.ipv4.vs.conn_reuse_mode=0",
-      "sysctl -qw net.ipv4.vs.conn_reuse_mode=1",
-      "conn-reuse-mode warn",
-    ],
-    ["sysctl -qw net.ipv4.ip_forward=0", "sysctl -qw net.ipv4.ip_forward=1", "sysctls fail"],
-    [
-      "iptables -t nat -N KUBE-SVC-ABCDEFGHIJKLMNOP",
-      "iptables -t nat -X KUBE-SVC-ABCDEFGHIJKLMNOP",
-      "leftovers warn",
-    ],
-    [
-      // Uses a cluster IP, because the daemon unbinds other addresses.
-      "ip link add probe0 type dummy; ip address add 10.96.0.10/32 dev probe0",
-      "ip link del probe0",
-      "vip-collisions fail",
-    ],
-    [
-      "ip netns exec client ipvsadm -A -t 192.0.2.1:80",
-      "ip netns exec client ipvsadm -C",
-      "network-namespaces warn",
-    ],
-    [
-      "ipset create KUBE-FULL hash:ip maxelem 2; ipset add KUBE-FULL 192.0.2.1; ipset add KUBE-FULL 192.0.2.2",
-      "ipset destroy KUBE-FULL",
-      "ipset-limits fail",
-    ],
-  ];
-  for (const [breaks, mends, complaint] of broken) {
-    const skip =
-      (complaint === "ipset-limits fail" && unlessNftables("sets of nf_tables have no limit")) ||
-      (breaks.startsWith("iptables ") && unlessIptables("there are no rules of iptables mode"));
-    it(`reports ${complaint}: ${breaks.split(";")[0]}`, { skip }, async () => {
-      shell(breaks);
-      try {
-        assert.deepEqual(await complaints(), [complaint]);
-      } finally {
-        shell(mends);
-      }
-    });
-  }
-
-  it("reports other-proxy fail for a process named kube-proxy", async () => {
-    const child = spawn("sleep", ["60"], { argv0: "kube-proxy" });
-    try {
-      assert.deepEqual(await complaints(), ["other-proxy fail"]);
-    } finally {
-      child.kill();
-    }
-  });
-
-  const skip = unlessNftables("neither backend has rules of kube-ipvs");
-  it("reports iptables-backends warn if both have rules", { skip }, async (test) => {
-    const other = backends.find((name) => name !== inUse());
-    const add = `${other} -t filter -A INPUT -s 192.0.2.9 -j ACCEPT`;
-    // The lab's default kernel does not support nf_tables, but the kernel of `make test-kernels` does.
-    if (other === undefined || shell(`${add} 2> /dev/null && echo yes || true`) !== "yes\n") {
-      test.diagnostic("this kernel has one backend only");
-      return;
-    }
-    try {
-      assert.deepEqual(await complaints(), ["iptables-backends warn"]);
-    } finally {
-      shell(add.replace(" -A ", " -D "));
-    }
   });
 });

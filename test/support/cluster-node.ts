@@ -83,16 +83,17 @@ export class ClusterNode {
     return this.#program;
   }
 
-  /** Starts the program and waits for its first sync. */
-  async start(environment: Readonly<Record<string, string>> = {}): Promise<void> {
-    this.spawn(environment);
+  /** Starts the program and waits for its first sync. `program` replaces dist/kube-ipvs. */
+  async start(environment: Readonly<Record<string, string>> = {}, program?: string): Promise<void> {
+    this.spawn(environment, program);
     await this.program.prints(/SyncProxyRules complete/);
   }
 
   /** Starts the program without waiting. */
-  spawn(environment: Readonly<Record<string, string>> = {}): void {
+  spawn(environment: Readonly<Record<string, string>> = {}, program?: string): void {
     const env = { ...process.env, ...environment };
-    this.#program = new Program([`--config=${this.#path("config")}`], [], { env });
+    const options = program === undefined ? { env } : { env, program };
+    this.#program = new Program([`--config=${this.#path("config")}`], [], options);
   }
 
   async stop(signal: "SIGTERM" | "SIGKILL" = "SIGTERM"): Promise<void> {

@@ -37,6 +37,7 @@ export interface ApiServerOptions {
 }
 
 const reviewPath = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+const selfReviewPath = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 
 /** A received request, for tests that count requests. */
 export interface SeenRequest {
@@ -175,6 +176,10 @@ export class ApiServer {
       sendVersion(response, this.gitVersion);
       return;
     }
+    if (url.pathname === selfReviewPath) {
+      void this.#review(request, response);
+      return;
+    }
     if (this.#isForbidden(request)) {
       sendStatus(response, 403, `forbidden: ${request.method} ${url.pathname}`);
       return;
@@ -222,20 +227,23 @@ export class ApiServer {
     else this.#watch(response, { served, query, fault });
   }
 
-  #isForbidden({ method = "GET", url = "/", headers }: IncomingMessage): boolean {
+  #isForbidden(request: IncomingMessage): boolean {
+    const { method = "GET", url = "/" } = request;
     const { pathname, searchParams } = new URL(url, "http://server");
     const attributes = attributesOf(method, pathname, searchParams);
     if (this.authorize === undefined || attributes === undefined) return false;
-    const token = (headers.authorization ?? "").replace(/^Bearer /, "");
-    return !this.authorize(token, attributes);
+    return !this.authorize(tokenOf(request), attributes);
   }
 
   async #review(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const review = (await bodyOf(request)) as {
-      readonly spec: { readonly user: string; readonly resourceAttributes: Attributes };
+      readonly spec: { readonly user?: string; readonly resourceAttributes: Attributes };
     };
     const { user, resourceAttributes } = review.spec;
-    const allowed = this.review?.(user, resourceAttributes) === true;
+    const allowed =
+      user === undefined
+        ? this.authorize?.(tokenOf(request), resourceAttributes) !== false
+        : this.review?.(user, resourceAttributes) === true;
     response.writeHead(201, { "content-type": "application/json" });
     response.end(JSON.stringify({ ...review, status: { allowed } }));
   }
@@ -280,6 +288,10 @@ export class ApiServer {
       this.#watches.delete(watch);
     });
   }
+}
+
+function tokenOf({ headers }: IncomingMessage): string {
+  return (headers.authorization ?? "").replace(/^Bearer /, "");
 }
 
 function clientNameOf({ socket }: IncomingMessage): string {
