@@ -41,11 +41,24 @@ export interface BackendFact {
 export interface AddressFacts {
   /** Addresses on kube-ipvs0. */
   readonly virtualIps: readonly IpAddress[];
-  /** Addresses on all other links. */
-  readonly own: readonly { readonly address: IpAddress; readonly prefixLength: number }[];
+  /** Addresses on all other links. `link` is the link's name. */
+  readonly own: readonly {
+    readonly address: IpAddress;
+    readonly prefixLength: number;
+    readonly link: string;
+  }[];
   readonly gateways: readonly IpAddress[];
   /** Cluster IPs, from the ipset KUBE-CLUSTER-IP. */
   readonly clusterIps: readonly IpAddress[];
+}
+
+/** A tunnel between nodes that is up, and the link that carries its packets. */
+export interface TunnelFact {
+  readonly name: string;
+  /** For example `vxlan`. */
+  readonly kind: string;
+  readonly mtuBytes: number;
+  readonly below: { readonly name: string; readonly mtuBytes: number };
 }
 
 export interface ReversePathFacts {
@@ -152,6 +165,7 @@ export interface Node extends Host {
   readonly nftTables: () => Promise<readonly string[]>;
   readonly addresses: () => Promise<AddressFacts>;
   readonly reversePath: () => Answer<ReversePathFacts>;
+  readonly tunnels: () => Promise<readonly TunnelFact[]>;
   readonly proxies: () => Promise<ProxyFacts>;
   readonly files: () => Answer<FileFacts>;
   readonly mounts: () => Answer<MountFacts>;

@@ -17,6 +17,7 @@ import {
   readIpvs,
   readNftTables,
   readReversePath,
+  readTunnels,
 } from "./read/kernel-state.ts";
 import { readModules, readSchedulerProblem } from "./read/modules.ts";
 import { readOtherNamespaces } from "./read/namespaces.ts";
@@ -74,6 +75,7 @@ export function openNode(
     nftTables: () => readNftTables(readers),
     addresses: () => readAddresses(readers),
     reversePath: () => readReversePath(readers),
+    tunnels: () => readTunnels(readers),
     proxies: () => readProxies(readers, { lockName, ports }),
     files: readFiles,
     mounts: () => readMounts(readers.modules.releaseFolder),

@@ -36,6 +36,7 @@ export interface KernelReaders {
   readonly ipSets: Pick<IpSetsClient, "listSets" | "listEntries" | "listOtherEntries">;
   readonly link: Pick<DummyLink, "find" | "listAddresses" | "listGateways">;
   readonly routes: Pick<RoutesClient, "find">;
+  readonly links: Pick<RoutesClient, "listLinks">;
   readonly conntrack: Pick<ConntrackClient, "listFlows">;
   readonly sysctl: SysctlClient;
   readonly sockets: { listListening(): readonly ListeningSocket[] };
@@ -69,6 +70,7 @@ export function openReaders(clock: Clock): KernelReaders {
   };
   return {
     ...sockets,
+    links: sockets.routes,
     sysctl: new SysctlClient(),
     sockets: { listListening: listListeningSockets },
     recentLists: { clientsIn: listRecentClients },

@@ -1,4 +1,4 @@
-/** Checks for conflicts between virtual IPs and host addresses, and checks ARP settings. */
+/** Checks for conflicts between virtual IPs and host addresses, and checks ARP settings and the MTU of tunnels. */
 import { counted } from "../../base/counted.ts";
 import {
   broadcastOf,
@@ -14,6 +14,20 @@ import { type Check, check, fail, ipvsMode, listed, ok, unknown, warn } from "..
 import type { AddressFacts, OtherNode } from "../node.ts";
 import { clusterOf } from "./cluster.ts";
 
+/** The link that node-local DNS creates, unless -interfacename is set. */
+const dnsLink = "nodelocaldns";
+
+/** Bytes that each kind of tunnel adds to an IP packet, if the outer packet is IPv4. */
+export const tunnelHeaderBytes: ReadonlyMap<string, number> = new Map([
+  ["vxlan", 50],
+  ["geneve", 50],
+  ["ipip", 20],
+  ["sit", 20],
+  ["gre", 24],
+  ["gretap", 38],
+  ["wireguard", 60],
+]);
+
 export const addressChecks: readonly Check[] = [
   check({
     name: "vip-collisions",
@@ -25,7 +39,16 @@ export const addressChecks: readonly Check[] = [
       others: "skipped" in cluster ? [] : await cluster.otherNodes().catch(() => []),
     }),
     judge({ found, others }) {
+      const dns = found.virtualIps.filter((address) =>
+        found.own.some((own) => own.address === address && own.link === dnsLink),
+      );
       const collisions = collisionsOf(found, others);
+      if (collisions.length > 0 && collisions.length === dns.length) {
+        return warn(
+          `node-local DNS has ${dns.join(" and ")} on link ${dnsLink}, but IPVS takes the packets to this address`,
+          `set kubeIpvs.unboundAddresses: [${dns.join(", ")}], or give node-local DNS only 169.254.20.10 and set it as the kubelets' clusterDNS`,
+        );
+      }
       if (collisions.length > 0) {
         return fail(
           listed(collisions),
@@ -61,6 +84,26 @@ export const addressChecks: readonly Check[] = [
       );
       const remedies = new Set(conflicts.map(({ remedy }) => remedy));
       return warn(listed(found, counts.conflicts), listed([...remedies]));
+    },
+  }),
+  check({
+    name: "tunnel-mtu",
+    why: "packets that are too large for the link below a tunnel are fragmented or lost: small requests work, and large answers hang",
+    read: (node) => node.tunnels(),
+    judge(tunnels) {
+      const tooLarge = tunnels.flatMap(({ name, kind, mtuBytes, below }) => {
+        const header = tunnelHeaderBytes.get(kind) ?? 0;
+        const most = below.mtuBytes - header;
+        if (mtuBytes <= most) return [];
+        const text = `packets of ${name} (${kind}) have up to ${mtuBytes + header} bytes with their outer headers, but ${below.name} carries ${below.mtuBytes}`;
+        return [{ text, remedy: `ip link set ${name} mtu ${most}` }];
+      });
+      if (tooLarge.length === 0)
+        return ok(`${counted(tunnels.length, "tunnel")}; none exceeds the link below`);
+      return warn(
+        listed(tooLarge.map(({ text }) => text)),
+        `${listed(tooLarge.map(({ remedy }) => remedy))}, and set the MTU in the network plugin's configuration`,
+      );
     },
   }),
   check({

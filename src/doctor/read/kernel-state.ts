@@ -5,7 +5,14 @@ import { isStrict } from "../../explain/read/read-network.ts";
 import type { BackendSurvey } from "../../kernel/iptables/backend.ts";
 import type { KernelReaders } from "../../kernel/open-readers.ts";
 import { setFor } from "../../plan/sets.ts";
-import type { AddressFacts, BackendFact, IpvsFigures, ReversePathFacts } from "../node.ts";
+import { tunnelHeaderBytes } from "../checks/addresses.ts";
+import type {
+  AddressFacts,
+  BackendFact,
+  IpvsFigures,
+  ReversePathFacts,
+  TunnelFact,
+} from "../node.ts";
 import { isIpvsLoaded } from "./modules.ts";
 
 /** Throws if IPVS is not loaded, because a request would load it. */
@@ -49,9 +56,10 @@ export async function readNftTables({ nftTables }: KernelReaders): Promise<reado
   return found;
 }
 
-export async function readAddresses({ link, ipSets }: KernelReaders): Promise<AddressFacts> {
+export async function readAddresses({ link, links, ipSets }: KernelReaders): Promise<AddressFacts> {
   const ours = await link.find();
   const all = await link.listAddresses();
+  const names = new Map((await links.listLinks()).map(({ index, name }) => [index, name]));
   const set = setFor("clusterIp", "IPv4");
   const present = await ipSets.listSets().catch(() => []);
   const isThere = present.some(({ name, type }) => name === set.name && type === set.type);
@@ -61,10 +69,35 @@ export async function readAddresses({ link, ipSets }: KernelReaders): Promise<Ad
     virtualIps: all
       .filter(({ linkIndex }) => linkIndex === ours?.index)
       .map(({ address }) => address),
-    own: all.filter(({ linkIndex }) => linkIndex !== ours?.index),
+    own: all
+      .filter(({ linkIndex }) => linkIndex !== ours?.index)
+      .map((own) => ({ ...own, link: names.get(own.linkIndex) ?? String(own.linkIndex) })),
     gateways: await link.listGateways(),
     clusterIps: [...new Set(clusterIps)],
   };
+}
+
+/**
+ * Reads the tunnels that are up. If routes select the link below a tunnel, assumes the one with the largest MTU, so that
+ * the tunnel is not reported if any link can carry its packets.
+ */
+export async function readTunnels({
+  links,
+}: Pick<KernelReaders, "links">): Promise<readonly TunnelFact[]> {
+  const all = (await links.listLinks()).filter(({ isUp }) => isUp);
+  const [largest] = all
+    .filter(({ kind, isLoopback }) => !isLoopback && !isTunnel(kind) && kind !== "dummy")
+    .toSorted((one, other) => other.mtuBytes - one.mtuBytes);
+  return all.flatMap(({ name, kind, mtuBytes, lowerIndex }) => {
+    const below =
+      lowerIndex === undefined ? largest : all.find(({ index }) => index === lowerIndex);
+    if (!isTunnel(kind) || below === undefined) return [];
+    return [{ name, kind, mtuBytes, below: { name: below.name, mtuBytes: below.mtuBytes } }];
+  });
+}
+
+function isTunnel(kind: string | undefined): kind is string {
+  return kind !== undefined && tunnelHeaderBytes.has(kind);
 }
 
 /** Counter names are on one line that begins with `TcpExt:`, and their values are on the next. */

@@ -2,6 +2,7 @@
 import { type IpAddress, ipAddressFromBytes } from "../../base/ip.ts";
 import { bytes, text, u32 } from "../../netlink/attribute-field.ts";
 import { type AttributeSet, attributeSet, nested } from "../../netlink/attribute-set.ts";
+import { ByteReader } from "../../netlink/byte-reader.ts";
 import type { Message, MessageWriter } from "../../netlink/message.ts";
 import { addressFamilies } from "../../netlink/netfilter.ts";
 import type { NodeAddress } from "../kernel.ts";
@@ -10,11 +11,15 @@ import { messageTypes } from "./constants.ts";
 /** IFLA_INFO_* */
 interface LinkInfoValues {
   readonly kind?: string;
+  /** Attributes whose meaning depends on the kind. */
+  readonly data?: Uint8Array;
 }
 
 /** IFLA_*, linux/if_link.h */
 export interface LinkValues {
   readonly name?: string;
+  readonly mtuBytes?: number;
+  readonly lowerIndex?: number;
   /** Transmit queue length in packets. The kernel's default for new links is 1000. */
   readonly transmitQueueLength?: number;
   /** Present on links created by software, such as dummy, veth, bridge. */
@@ -23,9 +28,14 @@ export interface LinkValues {
 
 export const linkAttributes: AttributeSet<LinkValues> = attributeSet({
   name: text(3),
+  mtuBytes: u32(4),
+  lowerIndex: u32(5),
   transmitQueueLength: u32(13),
-  info: nested(18, attributeSet({ kind: text(1) })),
+  info: nested(18, attributeSet({ kind: text(1), data: bytes(2) })),
 });
+
+/** IFLA_VXLAN_LINK. The kernel reports the link below all other tunnels in IFLA_LINK. */
+const vxlanAttributes = attributeSet({ lowerIndex: u32(3) });
 
 /** IFA_*, linux/if_addr.h: 4 or 16 bytes. */
 export interface AddressValues {
@@ -45,7 +55,16 @@ export interface ObservedLink {
   readonly name: string;
   /** Absent for hardware devices and loopback. */
   readonly kind?: string;
+  readonly isUp: boolean;
+  readonly isLoopback: boolean;
+  readonly mtuBytes: number;
+  /** The link below, for example of a VLAN or a tunnel. Absent if there is none, or if routes select it. */
+  readonly lowerIndex?: number;
 }
+
+/** IFF_UP and IFF_LOOPBACK, linux/if.h. */
+const upFlag = 0x1;
+const loopbackFlag = 0x8;
 
 /**
  * struct ifinfomsg: u8 family, u8 pad, u16 type, s32 index, u32 flags, u32 change. Index 0 selects the link by name.
@@ -72,9 +91,19 @@ export function decodeLink({ type, body }: Message): ObservedLink | undefined {
   if (type !== messageTypes.newLink) return undefined;
   body.skip(4, "link family and type");
   const index = body.u32("link index");
-  body.skip(8, "link flags");
-  const { name = "", info } = linkAttributes.decode(body);
-  return { index, name, ...(info?.kind === undefined ? {} : { kind: info.kind }) };
+  const flags = body.u32("link flags");
+  body.skip(4, "changed link flags");
+  const { name = "", mtuBytes = 0, info, ...others } = linkAttributes.decode(body);
+  const { lowerIndex = 0 } =
+    info?.kind === "vxlan" && info.data !== undefined
+      ? vxlanAttributes.decode(new ByteReader(info.data))
+      : others;
+  return {
+    ...{ index, name, mtuBytes, isUp: (flags & upFlag) !== 0 },
+    isLoopback: (flags & loopbackFlag) !== 0,
+    ...(info?.kind === undefined ? {} : { kind: info.kind }),
+    ...(lowerIndex === 0 ? {} : { lowerIndex }),
+  };
 }
 
 /** Decodes RTM_NEWADDR; undefined for any other message or family. Throws DecodeError. */

@@ -47,6 +47,13 @@ function encodeLinkRequest(writer: MessageWriter, request: LinkRequest): void {
   }
 }
 
+/** Lists all links. */
+export const listLinksKind: RequestKind<undefined> = {
+  type: () => messageTypes.getLink,
+  encode: (writer) => writeLinkHeader(writer, 0),
+  describe: () => ({ operation: "list links", subject: "" }),
+};
+
 /** Lists all addresses of all links, both families. */
 export const listAddressesKind: RequestKind<undefined> = {
   type: () => messageTypes.getAddress,

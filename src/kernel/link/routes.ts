@@ -1,4 +1,4 @@
-/** Looks up the route to an address, like `ip route get`. */
+/** Looks up the route to an address, like `ip route get`, and lists links. */
 import { familyOf, hostPrefixLength, type IpAddress, ipAddressToBytes } from "../../base/ip.ts";
 import { NetlinkError } from "../../netlink/errors.ts";
 import { addressFamilies } from "../../netlink/netfilter.ts";
@@ -6,8 +6,9 @@ import { protocols } from "../../netlink/netlink-package.ts";
 import type { RequestKind } from "../../netlink/request.ts";
 import { NetlinkTransport, type TransportDependencies } from "../../netlink/transport.ts";
 import type { Arrival, Route, Routes } from "../route.ts";
-import { decodeLink, ipOf, writeLinkHeader } from "./codec.ts";
+import { decodeLink, ipOf, type ObservedLink, writeLinkHeader } from "./codec.ts";
 import { localRoute, messageTypes } from "./constants.ts";
+import { listLinksKind } from "./requests.ts";
 import { decodeRoute, writeRoute } from "./route-messages.ts";
 
 interface Lookup {
@@ -64,6 +65,11 @@ export class RoutesClient implements Routes {
       if (error instanceof NetlinkError) return undefined;
       throw error;
     }
+  }
+
+  /** Every link of the node. */
+  listLinks(): Promise<readonly ObservedLink[]> {
+    return this.#transport.dump(listLinksKind, undefined, decodeLink);
   }
 
   close(): void {

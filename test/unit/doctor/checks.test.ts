@@ -14,6 +14,7 @@ import {
   known,
   nodeWith,
   sysctlsWith,
+  tunnel,
   unreadable,
 } from "./node.ts";
 
@@ -62,6 +63,9 @@ function packetsAlong(
     },
   ]);
 }
+
+/** The cluster DNS address on node-local DNS's link. */
+const nodeLocalDns = { address: ip("10.96.0.10"), prefixLength: 32, link: "nodelocaldns" };
 
 const dropped = { cause: "are dropped by filter INPUT: -j DROP", isCertain: true };
 
@@ -502,7 +506,34 @@ const cases: readonly Case[] = [
     node: { addresses: addressesWith({ clusterIps: [ip("192.168.10.77")] }) },
     says: /cluster IP 192\.168\.10\.77 is in the node's network/,
   },
+  {
+    check: "vip-collisions",
+    verdict: "warn",
+    node: { addresses: addressesWith({ own: [nodeLocalDns] }) },
+    says: /node-local DNS has 10\.96\.0\.10 on link nodelocaldns.*unboundAddresses: \[10\.96\.0\.10\]/s,
+  },
+  {
+    check: "vip-collisions",
+    verdict: "fail",
+    node: {
+      addresses: addressesWith({
+        virtualIps: [ip("10.96.0.10"), ip("192.168.10.1")],
+        own: [nodeLocalDns],
+      }),
+    },
+    says: /10\.96\.0\.10 is an address of this node.*192\.168\.10\.1 is a gateway/s,
+  },
   { check: "vip-collisions", verdict: "unknown", node: { addresses: unreadable }, says: /E/ },
+
+  { check: "tunnel-mtu", verdict: "ok", node: {}, says: /^1 tunnel; none exceeds/ },
+  { check: "tunnel-mtu", verdict: "ok", node: { tunnels: known([]) }, says: /^0 tunnels/ },
+  {
+    check: "tunnel-mtu",
+    verdict: "warn",
+    node: { tunnels: known([{ ...tunnel, mtuBytes: 1_451 }]) },
+    says: /flannel\.1 \(vxlan\) have up to 1501 bytes .* eth0 carries 1500.*ip link set flannel\.1 mtu 1450/s,
+  },
+  { check: "tunnel-mtu", verdict: "unknown", node: { tunnels: unreadable }, says: /EACCES/ },
 
   { check: "conflicts", verdict: "ok", node: {}, says: /^every Service is served/ },
   {

@@ -68,6 +68,7 @@ describe("an examination", () => {
         "packets",
         "rp-filter",
         "conflicts",
+        "tunnel-mtu",
         "other-proxy",
         "clock",
         "api-server",

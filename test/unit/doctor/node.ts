@@ -1,7 +1,7 @@
 /** A node without problems. */
 import type { IpAddress } from "../../../src/base/ip.ts";
 import { version } from "../../../src/base/version.ts";
-import type { AddressFacts, Cluster, Node } from "../../../src/doctor/node.ts";
+import type { AddressFacts, Cluster, Node, TunnelFact } from "../../../src/doctor/node.ts";
 
 export function known<T>(value: T): () => Promise<T> {
   return async () => value;
@@ -55,7 +55,7 @@ export const cluster: Cluster = {
 export function addressesWith(changed: Partial<AddressFacts> = {}): Node["addresses"] {
   return known({
     virtualIps: [ip("10.96.0.10")],
-    own: [{ address: ip("192.168.10.2"), prefixLength: 24 }],
+    own: [{ address: ip("192.168.10.2"), prefixLength: 24, link: "eth0" }],
     gateways: [ip("192.168.10.1")],
     clusterIps: [ip("10.96.0.10")],
     ...changed,
@@ -66,6 +66,12 @@ export function addressesWith(changed: Partial<AddressFacts> = {}): Node["addres
 export function daemonWith(program: string): Node["daemon"] {
   return known({ conflicts: [], counts: { conflicts: 0 }, versions: { program } });
 }
+
+/** As flannel creates it. */
+export const tunnel: TunnelFact = {
+  ...{ name: "flannel.1", kind: "vxlan", mtuBytes: 1_450 },
+  below: { name: "eth0", mtuBytes: 1_500 },
+};
 
 export function nodeWith(changed: Partial<Node> = {}): Node {
   return {
@@ -91,6 +97,7 @@ export function nodeWith(changed: Partial<Node> = {}): Node {
     backends: backendsWith(),
     nftTables: known([]),
     addresses: addressesWith(),
+    tunnels: known([tunnel]),
     reversePath: known({ strictLinks: ["eth0"], droppedPackets: 0 }),
     proxies: known({ isInstanceRunning: true, takenPorts: [10_249, 10_256] }),
     files: known({ limit: 1_048_576, open: 1_000, max: 100_000 }),
