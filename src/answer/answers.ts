@@ -49,7 +49,7 @@ export interface StatusWithoutDaemon extends Envelope<"Status"> {
 /** `/v1/status`. */
 export interface Status extends Envelope<"Status"> {
   readonly verdict: "OK" | "Starting" | "Degraded";
-  /** One sentence that says what is served, or what has been wrong and since when. */
+  /** One sentence that says what is served, or what is wrong and since when. */
   readonly summary: string;
   /** Empty if the verdict is OK. If the verdict is Starting, the reasons why the first sync is waiting. */
   readonly problems: readonly Problem[];

@@ -11,7 +11,7 @@ export function adviceOn(explanation: Explanation): readonly string[] {
 function drift({ differences }: Explanation): readonly string[] {
   if (differences.length === 0) return [];
   return [
-    "A third party changed the kernel's state. The next verification (kubeIpvs.verificationPeriod) or start repairs it; kube-ipvs status shows whether the repair is reverted.",
+    "A third party changed the kernel's state. The next verification (kubeIpvs.verificationPeriod) or restart repairs it; kube-ipvs status shows whether the repair is reverted.",
   ];
 }
 

@@ -65,7 +65,7 @@ export type ServiceOfDestination = Pick<
 export interface PacketExplanation {
   /** The client or kind of client: `10.244.1.7`, `this node`, `pods (10.244.0.0/16)`, `elsewhere`. */
   readonly from: string;
-  /** Source address of the packet. For a kind of client, an example. */
+  /** Source address of the packet. If `from` is a kind of client, this is an example. */
   readonly source: string;
   readonly inLink?: string;
   readonly verdict: Verdict;
@@ -139,7 +139,7 @@ export interface RememberedConnection {
   readonly client: string;
   readonly realServer: string;
   readonly state: string;
-  /** Undefined in iptables mode because the time of the client's last connection is unknown. */
+  /** Undefined in iptables mode, because the time of the client's last connection is unknown. */
   readonly expiresInSeconds?: number;
 }
 

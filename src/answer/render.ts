@@ -48,7 +48,7 @@ export function indented(...blocks: readonly Block[]): Lines {
   };
 }
 
-/** An empty line, a title and indented blocks. Empty if the blocks are empty. */
+/** An empty line, a title and indented blocks. Returns no lines if the blocks are empty. */
 export function section(title: string, ...blocks: readonly Block[]): Lines {
   return (form) => {
     const lines = indented(...blocks)(form);

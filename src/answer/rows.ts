@@ -69,7 +69,8 @@ export interface EndpointRow {
   /** Undefined if unknown. */
   readonly node?: string;
   /**
-   * The endpoint's node. This field and the next three are undefined if no EndpointSlice contains the endpoint anymore.
+   * Whether the endpoint is ready. This field and the next three are undefined if no EndpointSlice contains the
+   * endpoint anymore.
    */
   readonly ready?: boolean;
   readonly serving?: boolean;

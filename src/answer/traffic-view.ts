@@ -1,4 +1,4 @@
-/** Tables of traffic by Service or endpoint. Names are last because narrow terminals truncate lines. Pure. */
+/** Tables of traffic by Service or endpoint. Names are last, because narrow terminals truncate lines. Pure. */
 import { hostPort } from "../base/ip.ts";
 import type { Traffic } from "../state/traffic.ts";
 import { type Column, table, type View } from "./render.ts";

@@ -72,7 +72,7 @@ function callerOf(
   return first.startsWith("-") ? undefined : "kube-ipvs";
 }
 
-/** Only the first argument can be a command because a word after a flag could be the flag's value. */
+/** Only the first argument can be a command, because a word after a flag could be the flag's value. */
 function parserOf(
   called: Command | undefined,
   [first = "-"]: readonly string[],

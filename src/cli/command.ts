@@ -76,7 +76,7 @@ export interface Command {
   readonly runsOn?: true;
   /** Without configuration flags, the command uses the running daemon's configuration. */
   readonly usesRunningConfig?: true;
-  /** The command accepts a configuration file with an empty mode because it neither serves nor plans Services. */
+  /** The command accepts a configuration file with an empty mode, because it neither serves nor plans Services. */
   readonly needsNoMode?: true;
   /** The number of arguments that are not flags; by default none. */
   readonly mostArguments?: 1 | 2;

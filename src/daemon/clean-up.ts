@@ -103,7 +103,7 @@ export async function planCleanUp(
   };
 }
 
-/** Reads ownership and supported families before the first write. Rejects if such a read fails. */
+/** Reads ownership and supported families before the first write. Rejects if either cannot be read. */
 async function removeAll(
   kernel: Kernel,
   config: Config,
@@ -172,7 +172,7 @@ function inBackend(
   return { ...report, backend, failures: failures.map(inUnused), kept: kept.map(inUnused) };
 }
 
-/** State files, which are kept between runs. */
+/** Paths of the state files, which are kept between runs. */
 function recordPaths({ stateFile, claimsFile }: Config): readonly string[] {
   return [...statePaths(stateFile), claimsFile].filter((path) => path !== "");
 }

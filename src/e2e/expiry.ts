@@ -18,7 +18,7 @@ export async function requireFreshRights(
   if (appliedAt === undefined) return;
   const ageHours = (clock.nowMs() - new Date(appliedAt).getTime()) / 3_600_000;
   if (ageHours <= validForHours) return;
-  // The ClusterRoleBinding is deleted last because it permits deleting the other bindings.
+  // The ClusterRoleBinding is deleted last, because it permits deleting the other bindings.
   for (const namespace of [program, "kube-system"]) {
     await unlessMissing(rbac.deleteNamespacedRoleBinding({ name: program, namespace }));
   }

@@ -163,7 +163,7 @@ function isOwn({ metadata }: V1Namespace): boolean {
   return metadata?.labels?.[ownLabel] === "true";
 }
 
-/** A namespace without pods is unused because every run creates its pods before other objects. */
+/** A namespace without pods is unused, because every run creates its pods before other objects. */
 async function isUnused({ core }: ClusterApi, { metadata }: V1Namespace): Promise<boolean> {
   if (metadata?.deletionTimestamp !== undefined) return false;
   const { items } = await core.listNamespacedPod({ namespace: metadata?.name ?? "" });

@@ -74,7 +74,10 @@ function chainDifferences({ planned, observed, destination }: Compared): readonl
   });
 }
 
-/** Unplanned rules are ignored in built-in chains, and in KUBE-FIREWALL because kubelet writes there too. */
+/**
+ * Unplanned rules are ignored in built-in chains. They are also ignored in KUBE-FIREWALL, because kubelet writes there
+ * too.
+ */
 function isOurs(key: string): boolean {
   return key.includes(" KUBE-") && key !== chainKey("filter", "KUBE-FIREWALL");
 }

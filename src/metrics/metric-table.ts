@@ -85,7 +85,7 @@ export const metricTable = {
   conntrackDuration: {
     name: "kubeproxy_conntrack_reconciler_sync_duration_seconds",
     type: "histogram",
-    help: "Latency of cleaning stale conntrack entries, in seconds",
+    help: "Time taken to delete stale conntrack entries, in seconds",
     labels: ["ip_family"],
     buckets: "sync",
   },
@@ -222,7 +222,7 @@ export const metricTable = {
   refusedObjects: {
     name: "kube_ipvs_refused_objects",
     type: "gauge",
-    help: "Objects that the kernel currently rejects, retried with back-off, by kind and reason",
+    help: "Objects that the kernel currently rejects and kube-ipvs retries with back-off, by kind and reason",
     labels: ["kind", "reason"],
   },
   pendingChanges: {

@@ -65,7 +65,7 @@ export interface RelationView {
   >;
   /** The planned rules. A family without planned rules has none of our chains. */
   readonly rules: ReadonlyMap<IpFamily, RuleSet>;
-  /** Resources, by key, that third parties have recently removed so often that they satisfy no dependency. */
+  /** Resources, by key, that satisfy no dependency because third parties have recently removed them too often. */
   readonly distrusted: ReadonlyMap<string, Subject>;
 }
 

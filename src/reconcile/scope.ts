@@ -7,7 +7,7 @@ import type { SetEntry } from "../state/set-entry.ts";
 import type { Differences } from "./observed/difference.ts";
 import type { Subject } from "./subject.ts";
 
-/** The keys to compare. Undefined means all, after everything of that type was observed. Grows between syncs. */
+/** The keys to compare. Undefined means all keys, because everything of that type was observed. Grows between syncs. */
 export class Scope {
   readonly #virtualServers = new Set<string>();
   readonly #setEntries = new Map<string, Set<SetEntry>>();

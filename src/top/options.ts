@@ -1,4 +1,4 @@
-/** The command's options, in a separate file because the parser does not load the other files. */
+/** The command's options, in a separate file, because the parser does not load the other files. */
 import type { Clock } from "../base/clock.ts";
 import type { ReadNames } from "./names.ts";
 

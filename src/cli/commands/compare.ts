@@ -17,7 +17,7 @@ export const compareCommand: Command = {
     "others in frontends, schedulers, session affinity, ready endpoints, endpoints in use, or the reason why " +
     "an address is not served. If you run the command itself on a node, it prints that node's data. " +
     "Without SERVICE, it compares all Services.\n" +
-    "Exit codes: 0 no differences; 1 error; 2 nodes differ or do not answer.",
+    "Exit codes: 0 no differences; 1 error; 2 some nodes differ or do not answer.",
   options: [...outputOptions(), namespaceOption],
   needsNoMode: true,
   mostArguments: 1,

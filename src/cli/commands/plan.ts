@@ -11,7 +11,7 @@ export const planCommand: Command = {
     "what kube-ipvs --cleanup would remove. Without configuration flags, it uses the running " +
     "daemon's configuration. With -f, it prints what applying a file would change, apart from " +
     "changes that are pending anyway.\n" +
-    "Exit codes: 0 no changes; 1 error; 2 changes.",
+    "Exit codes: 0 nothing would change; 1 error; 2 something would change.",
   usesRunningConfig: true,
   options: [
     ...outputOptions(),

@@ -12,7 +12,10 @@ import {
   valueOption,
 } from "../command.ts";
 
-/** The kernel updates its counters every 2 s. At shorter intervals, rates would alternate between 0 and too high. */
+/**
+ * The kernel updates its counters every 2 s. At shorter intervals, rates would alternate between 0 and values that are
+ * too high.
+ */
 const shortestIntervalMs = 2_000;
 const longestIntervalMs = 3_600_000;
 

@@ -7,7 +7,7 @@ const unauthorized = textAnswer("Unauthorized\n", 401);
 const refusals: Readonly<Record<Exclude<Access, "allowed">, HttpAnswer>> = {
   unknown: { ...unauthorized, headers: { ...unauthorized.headers, "WWW-Authenticate": "Bearer" } },
   forbidden: textAnswer("Forbidden\n", 403),
-  unavailable: textAnswer("The API server cannot check the token now\n", 503),
+  unavailable: textAnswer("The API server currently cannot check the token\n", 503),
 };
 
 /** Answers only requests with a bearer token whose user may request the path. */

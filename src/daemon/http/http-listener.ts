@@ -132,7 +132,7 @@ export class HttpListener {
     await closeServer(server, this.#clock);
   }
 
-  /** Tries to listen. Resolves with the error, or undefined if the server listens. */
+  /** Tries to listen. Resolves with the error, or with undefined if the server is listening. */
   async #attempt(): Promise<Error | undefined> {
     let server: Server;
     try {

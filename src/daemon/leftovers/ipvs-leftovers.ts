@@ -24,7 +24,10 @@ export interface IpvsRemovalContext {
    * True if IPVS mode ran on this node or an earlier removal failed. Leftovers may then exist even if the link is gone.
    */
   readonly ranIpvs: boolean;
-  /** Whether to remove rules even if the link no longer exists: iptables mode keeps chains that both modes use. */
+  /**
+   * Whether to remove rules even if the link no longer exists. An earlier iptables mode may have kept the chains that it
+   * shares with IPVS mode.
+   */
   readonly hasRules: boolean;
 }
 
@@ -109,7 +112,7 @@ export async function ownedBy(kernel: Kernel, config: Config): Promise<Omit<Ipvs
 }
 
 /**
- * The virtual servers that will be removed. Rejects if they cannot be read, because the removal could not wait for
+ * The virtual servers that will be removed. Rejects if they cannot be read, because the removal then could not wait for
  * their connections.
  */
 async function virtualServersOf(

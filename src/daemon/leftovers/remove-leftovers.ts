@@ -19,10 +19,7 @@ import type { Mode } from "./rules-of-modes.ts";
 /** Maximum number of chains that a log line names. */
 const namedChains = 5;
 
-/**
- * How long the first sync waits for the iptables programs, which may hang. After the sync, leftovers are looked for
- * again.
- */
+/** How long the first sync waits for the iptables programs, which may hang. After the sync, the search is repeated. */
 const longestSearchMs = 10_000;
 
 /** Whether a kube-proxy in a different mode may be using these rules at the same time. */
@@ -35,7 +32,7 @@ export function mayBeInUse({
 
 /**
  * The iptables backends that may contain leftovers. Call this before the first sync. Never rejects. If the iptables
- * programs fail or hang, this is logged, and their backends are omitted.
+ * programs fail or hang, logs a warning and omits their backends.
  */
 export async function findBackends(
   { iptables, unusedBackends }: Pick<Kernel, "iptables" | "unusedBackends">,
@@ -111,7 +108,7 @@ export interface LeftoverContext extends LeftoverLog {
 
 /**
  * Returns a function that removes leftovers. Call that function when the current mode's rules exist; until then, the
- * old mode's rules serve traffic. Removes iptables mode chains if the configuration enables this or an earlier
+ * old mode's rules serve traffic. Removes chains of iptables mode if the configuration enables that or if an earlier
  * kube-ipvs run wrote them. Never rejects; returns false if something that should be removed remains.
  */
 export function leftoverRemoval(

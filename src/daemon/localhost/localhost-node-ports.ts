@@ -24,16 +24,16 @@ export interface LocalhostNodePortsOptions {
  * number indicates a bug in one of them.
  */
 const maxConnections = 4_096;
-/** Connections end with their node port because this process can no longer forward them. */
+/** Connections end with their node port, because this process can no longer forward them. */
 const drainMs = 1;
 
 /** The service ports of one Service and family that have node ports. */
 type Wanted = Pick<ServicePlan, "family" | "servicePorts">;
 
 /**
- * Serves node ports on 127.0.0.1 and ::1 by forwarding to the same port on a node address. This process forwards
- * because IPVS drops packets from a loopback address to another host, and IPv6 has no route for them. Each UDP client
- * has its own socket, which keeps it on the same endpoint.
+ * Serves node ports on 127.0.0.1 and ::1 by forwarding to the same port on a node address. This process itself forwards
+ * the traffic, because IPVS drops packets from a loopback address to another host, and IPv6 has no route for them. Each
+ * UDP client has its own socket, which keeps it on the same endpoint.
  */
 export class LocalhostNodePorts {
   readonly #proxier: UserspaceProxier;

@@ -17,7 +17,8 @@ const windowMs = 60_000;
 /** Number of lines about one problem that are written per window. Further lines are only counted. */
 const linesPerWindow = 10;
 /**
- * Maximum number of separately tracked problems. Reasons may be free text, so further ones share one window per event.
+ * Maximum number of separately tracked problems. Reasons may be free text. Beyond this number, problems with the same
+ * event share a window.
  */
 const maxProblems = 500;
 

@@ -51,7 +51,7 @@ export async function beginIptables(parts: ModeContext): Promise<RunningMode> {
   };
 }
 
-/** Reads the rules only once even though Services and endpoints are requested separately. */
+/** Reads the rules only once, even though Services and endpoints are requested separately. */
 function servedByTables(
   families: readonly IpFamily[],
   { kernel: { iptables }, config, fail = () => {} }: ModeContext,

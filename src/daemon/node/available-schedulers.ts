@@ -20,7 +20,8 @@ const recheckMs = 300_000;
 
 /**
  * Asks the kernel for the schedulers that Services name in annotations. The kernel responds by loading the module
- * `ip_vs_NAME`, so only names that the administrator allows reach it: `ftp` would load ip_vs_ftp on every node.
+ * `ip_vs_NAME`, so the class asks only for names that the administrator allows. For example, `ftp` would load ip_vs_ftp
+ * on every node.
  */
 export class AvailableSchedulers {
   readonly #dependencies: AvailableSchedulersDependencies;

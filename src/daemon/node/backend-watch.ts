@@ -55,7 +55,7 @@ export class BackendWatch {
     this.#checks.start();
   }
 
-  /** Starts no further check. If a check is running, it reports nothing. */
+  /** Starts no further checks. A check that is still running reports nothing. */
   stop(): void {
     this.#isStopped = true;
     this.#checks.stop();

@@ -45,8 +45,8 @@ export interface EstimatorWatchParts {
 }
 
 /**
- * Counts the servers periodically, and warns once each time they become too many. Returns a function that stops the
- * checks.
+ * Counts the servers periodically, and warns once each time their number becomes too high. Returns a function that
+ * stops the checks.
  */
 export function watchEstimator(parts: EstimatorWatchParts): () => void {
   let isReported = false;

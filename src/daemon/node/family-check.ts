@@ -5,7 +5,7 @@ import type { Config } from "../../config/config.ts";
 
 export interface FamilyFinding {
   readonly reason: string;
-  /** If true, the program must exit: it would do more harm than good. */
+  /** If true, the program must exit, because it would do more harm than good. */
   readonly isFatal: boolean;
 }
 

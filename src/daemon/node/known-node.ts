@@ -77,8 +77,8 @@ export class KnownNode {
 
   /**
    * Rereads the node if it may have changed. Returns the same object while no option has changed. Other Nodes'
-   * addresses are read last. The caller must plan synchronously after this returns: a Service that arrives later may
-   * name a Node address that is not reserved yet. Rejects with the kernel's error.
+   * addresses are read last. The caller must plan synchronously as soon as this resolves, because a Service that
+   * arrives later may name a Node address that is not reserved yet. Rejects with the kernel's error.
    */
   async refresh(): Promise<PlanOptions> {
     if (!this.#isStale && this.#options !== undefined) return this.#options;

@@ -3,8 +3,8 @@ import type { Kernel } from "../../kernel/kernel.ts";
 import { ModuleError } from "../../kernel/modules/module-error.ts";
 
 /**
- * Loads a module that may be absent. If loading fails, this only warns: the code that needs the module reports the
- * consequence.
+ * Loads a module that may be absent. If loading fails, only logs a warning, because the code that needs the module
+ * reports the consequence.
  */
 export async function loadModule(
   { modules }: Pick<Kernel, "modules">,

@@ -78,7 +78,7 @@ function nodeIpOf(
   return own ?? loopbackAddresses[family];
 }
 
-/** Addresses on which health-check node ports listen: all of them, unless nodePortAddresses names networks. */
+/** Addresses on which health-check node ports listen: the wildcard address, unless nodePortAddresses names networks. */
 export function healthCheckAddresses(
   facts: NodeFacts,
 ): ReadonlyMap<IpFamily, readonly IpAddress[]> {
@@ -102,7 +102,7 @@ function nodePortAddresses(
 
 /**
  * Networks of this family to which node ports are restricted. Empty means no restriction. As in kube-proxy, there is
- * also none if all configured networks are in the other family.
+ * also no restriction if all configured networks are in the other family.
  */
 export function nodePortNetworks(
   family: IpFamily,

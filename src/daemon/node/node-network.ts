@@ -16,7 +16,7 @@ export interface NodeNetwork {
   /** Addresses on all other links. */
   readonly ofNode: ReadonlySet<IpAddress>;
   /**
-   * Addresses of other hosts. They must never be bound to kube-ipvs0 because the node would then talk to itself
+   * Addresses of other hosts. They must never be bound to kube-ipvs0, because the node would then talk to itself
    * instead.
    */
   readonly reserved: ReadonlyMap<IpAddress, ReservedReason>;
@@ -119,9 +119,9 @@ function serverKey({ address, port }: ServerEndpoint): string {
 const maxServers = 256;
 
 /**
- * Returns all servers that `read` has ever reported. A server remains reserved even after a name resolves differently.
- * Otherwise a Service could take over the address of the API server to which kube-ipvs is connected, and kube-ipvs
- * would never learn that this Service was deleted.
+ * Returns all servers that `read` has ever reported. A server remains reserved even after its host name resolves to a
+ * different address. Otherwise a Service could take over the address of the API server to which kube-ipvs is connected,
+ * and kube-ipvs would never learn that this Service was deleted.
  */
 export function rememberServers(
   read: () => readonly ServerEndpoint[],

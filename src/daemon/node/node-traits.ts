@@ -41,7 +41,7 @@ export class NodeTraits {
   }
 
   /**
-   * Takes all Nodes, which have at least the labels in `listed`, or all labels if that is undefined. Returns whether
+   * Takes all Nodes, with at least the labels in `listed`, or with all labels if `listed` is undefined. Returns whether
    * {@link weights} or {@link groups} changed.
    */
   noteNodes(nodes: Nodes, nodeName: string, listed: ReadonlySet<string> | undefined): boolean {

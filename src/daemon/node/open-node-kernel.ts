@@ -20,7 +20,7 @@ export function openKernelForCleanUp(config: Config, context: KernelContext): Pr
   return openNodeKernel({ ...config, rules: "auto" }, context);
 }
 
-/** The configured mask of firewall marks, and those of earlier runs, whose virtual servers must be removed. */
+/** The configured mask of firewall marks, and the masks of earlier runs, whose virtual servers must be removed. */
 export function ownMarks({
   stateFile,
   portRangeMarks,

@@ -15,7 +15,7 @@ export interface OtherNodesParts {
   readonly source: Pick<ObjectSource, "listNodes">;
   readonly clock: Clock;
   readonly log: Logger;
-  /** This node's name. It is skipped because its addresses are known from its links. */
+  /** This node's name. The Node with this name is skipped, because its addresses are known from its links. */
   readonly nodeName: string;
   /** Shortest pause between two reads. If 0, Nodes are never read and no address is reserved. */
   readonly periodMs: number;
@@ -138,7 +138,7 @@ export class OtherNodes {
     for (const address of unknown) this.#unchecked.add(address);
   }
 
-  /** If Services name labels, an endpoint on an unknown Node causes a new list. */
+  /** If Services name labels, an endpoint on an unknown Node causes Nodes to be listed again. */
   noteSlice({ endpoints }: EndpointSliceRecord): void {
     if (this.#isNodeMissing || this.traits.labels.size === 0) return;
     const isKnown = (name: string): boolean => name === "" || this.#nodes.has(name);
@@ -147,7 +147,7 @@ export class OtherNodes {
     this.noteNeeds();
   }
 
-  /** Call this when more may be needed than before: Services or the configured defaults changed. */
+  /** Call this when Services or the configured defaults have changed, because more data about Nodes may be needed. */
   noteNeeds(): void {
     if (this.#isReady) this.#planReading(this.#delayAfterClaimMs());
   }
@@ -179,7 +179,7 @@ export class OtherNodes {
     this.#noteObjects();
   }
 
-  /** Takes the list of all Nodes. An empty list is ignored: no cluster is in that state. */
+  /** Takes the list of all Nodes. Ignores an empty list, because every cluster has Nodes. */
   noteNodes(nodes: Nodes): void {
     if (nodes.size === 0 || this.#parts.periodMs === 0) return;
     this.#nodes = nodes;

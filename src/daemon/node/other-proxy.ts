@@ -12,12 +12,12 @@ import { type ListeningSocket, listListeningSockets } from "../../kernel/listeni
 export type OtherProxy =
   | { readonly kind: "process"; readonly pid: number; readonly command: string }
   /**
-   * A server that answers like kube-proxy on its port, without a visible process: it runs in a different PID namespace
-   * or inside k3s.
+   * A server that answers like kube-proxy on its port. Its process is not visible, because it runs in a different PID
+   * namespace or inside k3s.
    */
   | { readonly kind: "port"; readonly url: string; readonly mode: string };
 
-/** kube-proxy runs on this node. Two proxies would keep undoing each other's changes. */
+/** Thrown if kube-proxy runs on this node, because two proxies would keep undoing each other's changes. */
 export class OtherProxyError extends Error {
   override readonly name = "OtherProxyError";
   readonly proxy: OtherProxy;

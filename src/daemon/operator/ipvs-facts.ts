@@ -17,8 +17,8 @@ import { namesOf } from "./row-fields.ts";
 import { serviceRows } from "./service-rows.ts";
 
 /**
- * `from` is the client's address; undefined means any client. Rejects if the kernel cannot be read for connection
- * counts.
+ * `from` is the client's address; undefined means any client. Rejects if connection counts cannot be read from the
+ * kernel.
  */
 export async function ipvsFacts(
   view: DaemonView,
@@ -57,7 +57,7 @@ export async function ipvsFacts(
   };
 }
 
-/** Keys of the virtual server at an address and port, and of the one with a port range that contains it. */
+/** Keys of the virtual server at an address and port, and of the virtual server whose port range contains that port. */
 function keysOf({ plan: { desired } }: DaemonView, destination: Destination): readonly string[] {
   const family = familyOf(destination.address);
   const range = desired.ranges(family).find((one) => serves(one, destination));

@@ -73,7 +73,7 @@ function isEither(wanted: number, ...ports: readonly number[]): boolean {
   return ports.includes(wanted);
 }
 
-/** Whether a service port is served at the destination, by this kind of frontend or by any kind. */
+/** Whether a service port is served at the destination. `only` restricts the check to one kind of frontend. */
 function isAt(
   view: ObjectsView,
   servicePort: ServicePort,

@@ -33,7 +33,7 @@ import type { WantedFrontend } from "./wanted-frontends.ts";
 const maxDestinations = 100;
 const maxConflicts = 20;
 
-/** Rejects if the kernel cannot be read for connection counts. */
+/** Rejects if connection counts cannot be read from the kernel. */
 export async function planFacts(view: ModeView, query: PlanQuery): Promise<PlanFacts> {
   const all =
     query.kind === "destination"

@@ -21,7 +21,7 @@ const serversPerRead = 50;
 
 /**
  * Rows sorted by Service namespace and name, then by port order. For each Service, concurrent changes may or may not be
- * visible. Rejects if the kernel cannot be read for connection counts.
+ * visible. Rejects if connection counts cannot be read from the kernel.
  */
 export async function* serviceRows(
   view: ModeView,

@@ -9,7 +9,7 @@ import { ApiContact } from "../report/api-contact.ts";
 export const longestSilenceMs = 20_000;
 const checkPeriodMs = 1_000;
 
-/** Gives up on an API server, for commands that run once. The daemon, in contrast, retries forever. */
+/** Makes commands that run once give up on an API server. The daemon, in contrast, retries forever. */
 export interface AnswerDeadline {
   /** Must be notified of every request. */
   readonly observer: RequestObserver;

@@ -38,7 +38,7 @@ export function openClaimFile(path: string, log: Logger): StateFile {
     log,
     bootClock: everyBoot,
     effect: "the oldest Service owns a contested external IP",
-    failureEvent: "Cannot save when external IPs were claimed; a restart uses the age of Services",
+    failureEvent: "Cannot save the claim times of external IPs; a restart uses the age of Services",
   });
 }
 

@@ -35,7 +35,7 @@ const movingSetting = "kubeIpvs.rules";
 
 /**
  * Watches the configuration file. Depending on the configuration, a change ends the program through `fail` or is
- * applied. A file that is invalid or does not work on this node does neither, because restarting with it would leave
+ * applied. A file that is invalid or does not work on this node has no effect, because restarting with it would leave
  * the node without a proxy. Throws if the file cannot be watched. Returns a function that stops watching.
  */
 export function followConfigFile(

@@ -1,7 +1,7 @@
 /**
- * The state file sections that record what earlier runs may have left on this node. Chains of iptables mode have the same
- * names as kube-proxy's, and other software may also have virtual servers with firewall marks. After a change of the mode
- * or of the marks, only this record shows which ones are ours to remove.
+ * The state file sections that record what earlier runs may have left on this node. Chains of iptables mode have the
+ * same names as kube-proxy's, and other software may also have virtual servers with firewall marks. After a change of
+ * the mode or of the marks, only this record shows which chains and virtual servers are ours to remove.
  */
 import type { Config } from "../../config/config.ts";
 import type { StateFile } from "./state-file.ts";

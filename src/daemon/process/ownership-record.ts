@@ -1,7 +1,7 @@
 /**
  * State file sections that are needed after a restart: docs/decisions/0013 and 0016. They record which virtual servers
- * are ours or foreign if the ipsets do not show it, and which Service owns an address that several Services claim. They
- * are written after the kernel is changed. If the program is killed in between, the kernel state decides.
+ * are ours or foreign if the ipsets do not show that, and which Service owns an address that several Services claim.
+ * They are written after the kernel is changed. If the program is killed in between, the kernel state decides.
  */
 import { isRecord } from "../../base/is-record.ts";
 import type { Holder, Holders } from "../../plan/claims/claim.ts";

@@ -1,5 +1,5 @@
 /**
- * The file that preserves facts across program restarts. It is not valid after a reboot because the kernel state is
+ * The file that preserves facts across program restarts. It is not valid after a reboot, because the kernel state is
  * then lost. Its sections are defined by the `*-record.ts` modules and `drain-start-times.ts`, and the file is replaced
  * as a whole. A missing, foreign or broken file is treated as empty. A folder that is not writable is reported once and
  * is not an error.

@@ -19,7 +19,7 @@ interface ReasonTraits {
   /** The Event's reason. */
   readonly event: string;
   /**
-   * If true, a conflict with this reason degrades the node's status because a Service is not served at an address.
+   * If true, a conflict with this reason degrades the node's status, because a Service is not served at an address.
    * Reserved addresses and limits do not.
    */
   readonly isUnserved?: true;
@@ -112,7 +112,7 @@ export function conflictsOf(
   ];
 }
 
-/** One conflict per address because every Service may name the same address. */
+/** Reports one conflict per address, because every Service may name the same address. */
 function reservedConflict({
   address,
   reason,

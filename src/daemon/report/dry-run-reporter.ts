@@ -4,7 +4,9 @@ import type { ChangePlan } from "../../reconcile/change-plan.ts";
 import { changeText } from "../../reconcile/plan-object.ts";
 import type { ReportTargets } from "./loop-reporter.ts";
 
-/** Changes that are logged individually at any verbosity. Further ones are logged from verbosity 2 on. */
+/**
+ * Number of changes that are logged individually at any verbosity. The others are logged only at verbosity 2 and above.
+ */
 const maxLines = 50;
 
 /** A change that a sync would make, in its logged form. */

@@ -17,7 +17,9 @@ export interface Finding {
   readonly events?: readonly ClusterEvent[];
 }
 
-/** Number of lines of one kind that are logged at any verbosity. Further ones are logged from verbosity 2. */
+/**
+ * Number of lines of one kind that are logged at any verbosity. The others are logged only at verbosity 2 and above.
+ */
 const maxLines = 20;
 
 /** A value with the monotonic time at which it began. */

@@ -70,7 +70,7 @@ export interface ModeFindings {
 /** A sync of one family. */
 type FamilyPass = Pick<FamilySync, "family" | "elapsedMs" | "isFull" | "hasWorked">;
 
-/** Failures that are logged individually. Further ones are only counted. */
+/** Number of failures that are logged individually. The others are only counted. */
 const maxLoggedFailures = 10;
 
 /** Reports cluster changes and sync results as metrics, health, log lines and Events. */
@@ -289,7 +289,7 @@ export class LoopReporter<Found extends ModeFindings = ModeFindings> {
   }
 }
 
-/** Counts a conntrack check that could list the entries. Also creates the series if the check deleted nothing. */
+/** Counts a conntrack check that could list the entries. Creates the series even if the check deleted nothing. */
 export function countConntrackPass(
   { family, elapsedMs, deletedCount }: ConntrackPass,
   metrics: Pick<Metrics, "conntrackDuration" | "conntrackDeleted">,

@@ -93,7 +93,7 @@ export class SyncReporter extends LoopReporter<IpvsFindings> {
     }
   }
 
-  /** Reports what a successful sync found in the kernel, besides its changes. */
+  /** Reports what a successful sync found in the kernel, apart from its changes. */
   #noteState(report: SyncReport, desired: DesiredState): void {
     const { reconcileConflicts, manualWeights, foreignServers, possiblyOwned } = report;
     const { metrics } = this.targets;

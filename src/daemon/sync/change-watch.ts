@@ -74,7 +74,7 @@ export class ChangeWatch {
     this.#schedule(Math.max(gatherMs, pausedMs));
   }
 
-  /** Keeps a check that is due earlier so that continuous changes do not postpone it. */
+  /** If a check is already due earlier, keeps it, so that continuous changes do not postpone it. */
   #schedule(delayMs: number): void {
     const dueMs = this.#clock.monotonicMs() + delayMs;
     if (this.#isStopped || (this.#dueMs !== undefined && this.#dueMs <= dueMs)) return;

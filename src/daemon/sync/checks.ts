@@ -15,7 +15,7 @@ export interface CheckContext {
   readonly live: LiveConfig;
   readonly reporter: Pick<LoopReporter, "driftDetected">;
   readonly node: KnownNode;
-  /** Prevents a sync and a check from overlapping because both change the cached kernel state. */
+  /** Prevents a sync and a check from overlapping, because both change the cached kernel state. */
   readonly exclusive: Exclusive;
   /** CPU time used by the process, in milliseconds. If undefined, elapsed time is used. */
   readonly processorMs?: () => number;

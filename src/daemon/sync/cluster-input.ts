@@ -114,12 +114,12 @@ export class ClusterInput {
     });
   }
 
-  /** All objects are listed, and the facts about this Node and other Nodes that planning needs are known. */
+  /** Whether all objects are listed, and the facts that planning needs about this Node and other Nodes are known. */
   get isReady(): boolean {
     return this.#areListed && this.#nodeWait.isReady && this.#otherNodes.isReady;
   }
 
-  /** The facts about this node are known, but the lists are still arriving. */
+  /** Whether the facts about this node are known, but the lists are still arriving. */
   get isListing(): boolean {
     return !this.#areListed && this.#nodeWait.isReady;
   }

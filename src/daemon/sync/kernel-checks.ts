@@ -61,7 +61,7 @@ export class KernelChecks extends Checks<KernelCheckContext> {
 
   /**
    * Call this when a sync has ended. Starts the drain checks if real servers are draining. The watch on our tables
-   * starts after the first sync because the kernel also reports each element that this process adds.
+   * starts after the first sync, because the kernel also reports each element that this process adds.
    */
   synced(): void {
     this.#tablesWatch ??= this.#watchTables();
@@ -149,7 +149,7 @@ export class KernelChecks extends Checks<KernelCheckContext> {
     return watch;
   }
 
-  /** Unlike the periodic checks, waits for a running sync because there is no second notification. */
+  /** Unlike the periodic checks, waits for a running sync, because there is no second notification. */
   async #checkTables(): Promise<void> {
     const { exclusive, reconciler, reporter, requestSync } = this.context;
     await exclusive.run(async () => {

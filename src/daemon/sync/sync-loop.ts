@@ -93,7 +93,7 @@ export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
   }
 
   override start(): void {
-    // Start the read early. An error is ignored here because the next read reports it.
+    // Start the read early. An error is ignored here, because the next read reports it.
     this.readServers().catch(() => undefined);
     super.start();
   }
@@ -133,7 +133,7 @@ export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
     this.#schedulers.noteService(...change);
   }
 
-  /** Plans Services while their lists arrive so that the first sync has little left to plan. Writes nothing. */
+  /** Plans Services while their lists arrive, so that the first sync has little left to plan. Writes nothing. */
   protected override noteListed(): void {
     this.#notes += 1;
     const fewest = Math.max(fewestNotes, this.plan.tracker.pendingCount / pendingPerNote);

@@ -31,7 +31,7 @@ export class TablesLoop extends Loop<TablesPlan, ModeFindings, TablesLoopContext
   readonly #prepared: PreparedTables;
   readonly #reconciler: TablesReconciler;
   protected override readonly checks: Checks;
-  /** Families whose rules have been read for the owners of contested addresses. */
+  /** Families whose rules have been read to find the owners of contested addresses. */
   readonly #withOwners = new Set<IpFamily>();
   #options: IptablesNodeOptions | undefined;
 
@@ -139,8 +139,8 @@ export class TablesLoop extends Loop<TablesPlan, ModeFindings, TablesLoopContext
   }
 
   /**
-   * Checks whether a third party may have changed a rule, or the rules have not been read for an hour. If so, the next
-   * sync compares everything.
+   * Checks whether a third party may have changed a rule, or whether the rules have not been read for an hour. If so,
+   * the next sync compares everything.
    */
   async #rulesDiffer(): Promise<boolean> {
     if (!this.input.isReady) return false;

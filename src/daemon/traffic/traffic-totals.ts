@@ -90,7 +90,7 @@ function sumOf(series: TrafficSeries, server: CountedServer, traffic: Traffic): 
   return {
     labels: series.labels,
     traffic: addTraffic(series.traffic, traffic),
-    // Written out instead of using spread because this runs for every endpoint in every scrape.
+    // Written out instead of using spread, because this runs for every endpoint in every scrape.
     activeConnections: series.activeConnections + server.activeConnections,
     inactiveConnections: series.inactiveConnections + server.inactiveConnections,
   };

@@ -32,7 +32,7 @@ export interface UserspaceKernel extends NetworkReader {
   close(): void;
 }
 
-/** Rejects with the reason if no family has installed, permitted iptables programs. */
+/** Rejects with the reason if no family has iptables programs that are installed and permitted. */
 export async function openUserspaceKernel(config: Config, log: Logger): Promise<UserspaceKernel> {
   const whole = await openWhole(config, log);
   const iptables =
@@ -99,7 +99,7 @@ function linkAddresses(): readonly NetworkInterfaceInfo[] {
 }
 
 /**
- * The current addresses of all links except loopback, sorted. Excludes fe80::/10 because each pod's link has such an
+ * The current addresses of all links except loopback, sorted. Excludes fe80::/10, because each pod's link has such an
  * address and no client uses it.
  */
 export function readNodeAddresses(): readonly IpAddress[] {

@@ -16,7 +16,7 @@ export const sharedPortalChains: readonly SharedChain[] = portalRules("IPv4", []
 );
 
 /**
- * The goal that rules redirect to these listeners. `open` returns the listeners with the addresses that their Services
+ * A goal whose rules redirect to these listeners. `open` returns the listeners with the addresses that their Services
  * own, and is called again for each family.
  */
 export function portalGoal(

@@ -53,7 +53,7 @@ export class UserspaceLoop extends Loop<ListenerPlan, ModeFindings, UserspaceLoo
   protected override readonly checks: LoopChecks;
   /** Undefined if there are no rules. */
   readonly #reconciler: TablesReconciler | undefined;
-  /** Families whose rules have been read for the owners of contested addresses. */
+  /** Families whose rules have been read to find the owners of contested addresses. */
   readonly #withOwners = new Set<IpFamily>();
   /** The planning options of the last sync. Undefined before the first one. */
   #options: PlanOptions | undefined;

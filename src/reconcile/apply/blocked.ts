@@ -68,7 +68,7 @@ export class NotMade {
   }
 
   /**
-   * A virtual server remains while its address is bound. Without it, packets to the address would be delivered to the
+   * A virtual server remains while its address is bound. Otherwise, packets to the address would be delivered to the
    * node itself.
    */
   #isBound({ before }: ChangeOf<"virtual-server-remove">): boolean {
@@ -76,8 +76,8 @@ export class NotMade {
   }
 
   /**
-   * A port range's virtual server remains while rules mark packets for it. Without it, they would be delivered to the
-   * node itself. Before a withdrawal, the address is removed.
+   * A port range's virtual server remains while rules mark packets for it. Otherwise, these packets would be delivered
+   * to the node itself. A withdrawal need not wait, because it removes the address first.
    */
   #isMarked({ before, reason }: ChangeOf<"virtual-server-remove">): boolean {
     if (before.protocol !== "FWM" || reason === "withheld") return false;

@@ -33,7 +33,7 @@ export interface ConntrackPass {
  * outcome.
  */
 export interface Outcomes {
-  /** Number of changes by kind; kinds without successful changes are absent. */
+  /** Number of successful changes by kind. Kinds without successful changes are omitted. */
   readonly done: ReadonlyMap<ChangeKind, number>;
   readonly refused: readonly RefusedChange[];
   /** Not attempted, because a dependency does not exist. */

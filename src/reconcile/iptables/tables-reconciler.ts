@@ -67,7 +67,7 @@ interface Family {
    */
   generation: number | undefined;
   readAtMs: number;
-  /** Chains whose last change is pending, as planned, by key. */
+  /** By key: chains whose last change is pending, in their planned form. */
   pending: ReadonlyMap<string, Chain | undefined>;
 }
 

@@ -132,7 +132,7 @@ function leave(
   const { leavingRealServers, drainStarts } = steps;
   const { virtualServer } = desired;
   const isDraining = present.isDraining(key, realServerKey(before));
-  // The drain check removes it at the deadline that then applies.
+  // The drain check removes the real server, at the deadline that applies then.
   if (isDraining && before.weight === 0) return;
   if (!isDraining && !drains(virtualServer.protocol, drainPolicyOf(desired, drain))) {
     leavingRealServers.push({

@@ -57,7 +57,8 @@ export class Freshness {
   }
 
   /**
-   * Returns whether our own writes may have caused server differences, and resets this. Called after an observation.
+   * Returns whether our own writes may have caused server differences, and resets this flag. Called after an
+   * observation.
    */
   takeUnknownWrites(): boolean {
     const hadUnknownWrites = this.#hasUnknownWrites;

@@ -21,8 +21,8 @@ export async function readAddresses({
 }
 
 /**
- * Reads the addresses of all links except our kube-ipvs0. A foreign link with that name is treated like any other link.
- * Code that needs our own link reports that error.
+ * Reads the addresses of all links except our kube-ipvs0. A foreign link with that name is treated like any other link,
+ * because code that needs our own link reports the conflict.
  */
 export async function readNodeAddresses({
   link,

@@ -138,8 +138,8 @@ export class Ownership {
    * - After the sets are flushed, everything on an address that we bind would be mistaken for ours.
    * - Our virtual servers in an excluded network remain when their entries are removed.
    *
-   * Also removes foreign virtual servers that no longer exist, because ones created in their place will be ours. If
-   * `keys` is undefined, checks all virtual servers.
+   * Also removes foreign virtual servers that no longer exist, because virtual servers created in their place will be
+   * ours. If `keys` is undefined, checks all virtual servers.
    */
   async recordAhead(view: OwnershipView, keys: Iterable<string> | undefined): Promise<void> {
     for (const key of keys ?? view.cached.virtualServers.keys()) this.#noteForeign(key, view);

@@ -1,7 +1,7 @@
 /**
  * Tolerated weights that a third party set on our real servers: `ipvsadm -e … -w 0` is a manual drain. A weight is kept
  * until the plan changes, the endpoint is removed, a third party sets a different weight, or this program exits.
- * kube-proxy, too, only writes a real server's weight when it creates the real server and at startup.
+ * kube-proxy also writes a real server's weight only when it creates the real server and at startup.
  */
 import type { DesiredView } from "../../plan/desired-state.ts";
 import { type RealServer, realServerKey, sameRealServer } from "../../state/real-server.ts";

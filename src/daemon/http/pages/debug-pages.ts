@@ -23,7 +23,7 @@ heap                memory statistics
 
 /**
  * Profiling pages, served only if enableProfiling is set. The paths are kube-proxy's; the contents are what Node.js
- * provides. Only local requests are accepted because a profile uses CPU time and reveals internals.
+ * provides. Only local requests are accepted, because a profile uses CPU time and reveals internals.
  */
 export class DebugPages {
   readonly #dependencies: DebugDependencies;
