@@ -134,7 +134,7 @@ const pathColumns: readonly Column<PathRow>[] = [
   { title: "RULE", cell: ({ rule }) => rule },
 ];
 
-/** Removes rules' comments because they repeat the set names. */
+/** Removes rules' comments, because they repeat the set names. */
 function withoutComments(text: string): string {
   return text.replaceAll(/-m comment --comment (?:"(?:[^"\\]|\\.)*"|\S+) ?/g, "");
 }

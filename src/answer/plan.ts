@@ -27,7 +27,7 @@ export interface PlannedListener {
   readonly text: string;
   readonly protocol: Protocol;
   readonly host: string;
-  /** Undefined for any free port. */
+  /** Undefined means any free port. */
   readonly port?: number;
   /** For example `default/web`. */
   readonly service: string;

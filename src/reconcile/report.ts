@@ -50,7 +50,7 @@ export interface SyncReport {
   readonly drifts: readonly FoundDrift[];
   /** Repairs that a third party keeps reverting. */
   readonly reconcileConflicts: readonly ReconcileConflict[];
-  /** Weights set by a third party that are kept. */
+  /** Weights that a third party set and that are kept. */
   readonly manualWeights: readonly ManualWeight[];
 }
 

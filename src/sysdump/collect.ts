@@ -20,7 +20,7 @@ export interface Limits {
   readonly partMs: number;
   /** Parts that have not begun after this time are skipped. */
   readonly totalMs: number;
-  /** The end of a longer text is cut off. */
+  /** If a text is longer, its end is cut off. */
   readonly partBytes: number;
 }
 

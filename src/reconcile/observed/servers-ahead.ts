@@ -9,8 +9,9 @@ import type { CachedVirtualServer } from "./cached-state.ts";
 const longestAgeMs = 60_000;
 
 /**
- * Reads the kernel's servers while the first lists arrive. The check of those lists and the first comparison share the
- * result. The next verification finds changes that third parties make to real servers in the meantime.
+ * Reads the kernel's servers while the first lists arrive. The relist guard, which checks those lists, and the first
+ * comparison share the result. The next verification finds changes that third parties make to real servers in the
+ * meantime.
  */
 export class ServersAhead {
   readonly #ipvs: Pick<Ipvs, "listVirtualServers" | "readRealServers">;
