@@ -85,7 +85,7 @@ test-suites: setup-build shim setup-prometheus build/test/chart-renderer setup-l
 	@cp -r dist/lib/compile-cache build && $(with_cache) node test/lab/warm-compile-cache.ts
 	@$(with_cache) node test/run.ts $(if $(RECORD),--record) $(SUITES)
 
-nightly: ## run the long form of make test, nft suites and soak
+nightly: ## run the long forms of make test and the nft suites, then soak
 ## SEED=N repeats a run (default: the date)
 	@echo "Seed: $(SEED)"
 	@status=0; for part in nightly-tests nightly-kernels soak; do $(MAKE) $$part SEED=$(SEED) || status=1; done; exit $$status
@@ -115,7 +115,7 @@ test-shim: setup-build shim ## test native-shim with sanitizers
 
 image: build/image/root/usr/local/bin/kube-proxy build/test/seccomp.json ## assemble the image in build/image/root
 
-image-nftables: dist/kube-ipvs ## assemble an image for rules with nf_tables
+image-nftables: dist/kube-ipvs ## assemble an image without iptables
 ## in build/image/root-without-iptables
 	@WITHOUT=iptables $(step) "Assembling the image's root" deploy/image/assemble-root.sh build/image/root-without-iptables
 
@@ -192,11 +192,11 @@ cluster-faults: setup-lab build lab image build/test/chart-renderer ## break a c
 ## KUBERNETES=FOLDER AWAY=600 ONLY=restore,move
 	@node test/cluster/faults.ts --kubernetes '$(KUBERNETES)' $(if $(AWAY),--away '$(AWAY)') $(if $(ONLY),--only '$(ONLY)')
 
-cluster-latency: setup-lab build lab image build/test/chart-renderer ## measure network programming and API requests
+cluster-latency: setup-lab build lab image build/test/chart-renderer ## measure network programming latency and API requests
 ## KUBERNETES=FOLDER PROXY=kube-proxy MODE=iptables
 	@node test/cluster/latency.ts --kubernetes '$(KUBERNETES)' $(if $(PROXY),--proxy '$(PROXY)') $(if $(MODE),--mode '$(MODE)')
 
-compare-slices: setup-lab build ## compare slices with kube-controller-manager's
+compare-slices: setup-lab build ## compare EndpointSlices with kube-controller-manager's
 ## KUBERNETES=FOLDER
 	@node test/cluster/endpoints.ts --kubernetes '$(KUBERNETES)'
 
@@ -243,8 +243,8 @@ audit: setup-build ## check dependencies for known vulnerabilities; fail
 	@toolchain/install-npm.sh
 	@npm audit --omit=dev --audit-level=high
 
-# IMAGE is the image repository in manifests and chart. The default, localhost/kube-ipvs, is the name of loaded archives.
-# PROJECT_URL is the page below which krew.yaml expects the releases.
+# IMAGE is the image repository in the manifests and the chart. The default is localhost/kube-ipvs, the name of an image
+# that was loaded from an archive. PROJECT_URL is the project's web page. krew.yaml has download addresses below it.
 release: setup-release sbom image ## build images, chart and manifests in build/release
 ## IMAGE=REPOSITORY PROJECT_URL=URL
 	@$(step) "Release" node toolchain/release/main.ts $(release_folder) build/image/root

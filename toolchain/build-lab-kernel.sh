@@ -1,8 +1,8 @@
 #!/bin/sh
-# build-lab-kernel.sh [--without-xtables] [--folder]: builds the lab kernel with nf_tables, user-mode Linux from Debian's
-# kernel source, and prints its folder: LAB_KERNEL, or one per version in the user's cache. It takes about ten minutes
-# of CPU time. --without-xtables: a kernel without iptables and ipset, as in the Enterprise Linux 10 family. --folder:
-# prints the folder and builds nothing.
+# build-lab-kernel.sh [--without-xtables] [--folder]: builds a lab kernel with nf_tables, which is user-mode Linux from
+# Debian's kernel source, and prints its folder. The folder is LAB_KERNEL or, by default, one per version in the user's
+# cache. A build takes about ten minutes of CPU time. --without-xtables builds a kernel without iptables and ipset, as in
+# the Enterprise Linux 10 family. --folder only prints the folder.
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 config=$here/../test/lab/kernel/config
 steps=$here/step.sh
@@ -49,7 +49,7 @@ left_out=$(grep -E '^CONFIG_[A-Z0-9_]+=[^n]' "$target/wanted" | grep -vxFf .conf
 
 release=$(make -s ARCH=um kernelrelease)
 mkdir -p "$target/modules/$release" "$build/root/lib"
-# In these files, modprobe finds that all modules are built in.
+# These files tell modprobe that all modules are built in.
 cp modules.builtin modules.builtin.modinfo "$target/modules/$release/"
 : > "$target/modules/$release/modules.order"
 ln -s "$target/modules" "$build/root/lib/modules"

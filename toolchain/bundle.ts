@@ -42,7 +42,7 @@ async function placeProgram(): Promise<void> {
   writeFileSync(join(library, "THIRD-PARTY.txt"), thirdPartyText(parties));
 }
 
-/** Places the running Node.js, as a hard link if the file system allows it. */
+/** Places the running Node.js in dist/lib, as a hard link if the file system allows it. */
 function placeNode(): void {
   const target = join(library, "node");
   try {

@@ -1,4 +1,4 @@
-# Prints the targets of a Makefile with what they do: `target: … ## text`, continued in lines that begin with ##.
+# Prints a Makefile's targets with their help texts: `target: … ## text`. Lines that begin with ## continue a text.
 /^[a-z][a-z0-9-]*:.* ## / {
   name = text = $0
   sub(/:.*/, "", name)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# install-node.sh: creates build/toolchain/bin/node, the project's Node.js: the machine's own if it is new
-# enough, otherwise the pinned version from the npm registry (package-lock.json in this folder).
+# install-node.sh: creates build/toolchain/bin/node, a link to the project's Node.js. This is the machine's own if it is
+# new enough, and otherwise the pinned version from the npm registry (package-lock.json in this folder).
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 root=${here%/*}
 link=$root/build/toolchain/bin/node

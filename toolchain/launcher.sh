@@ -58,5 +58,5 @@ case ${NODE_OPTIONS-} in
 esac
 case ${NODE_OPTIONS-} in *max[-_]semi[-_]space[-_]size*) young= ;; esac
 case ${NODE_OPTIONS-} in *v8[-_]pool[-_]size*) threads= ;; esac
-# shellcheck disable=SC2086 # an empty flag is none
+# shellcheck disable=SC2086 # an empty variable passes no flag
 exec "$lib/node" $heap $young $threads --disable-sigusr1 "$lib/kube-ipvs.cjs" "$@"

@@ -83,7 +83,7 @@ function laterClasses(name: string, classes: readonly string[]): string {
   return lines.join("\n");
 }
 
-/** An object with these functions from the module that `expression` loads on the first call. */
+/** An object with these functions. The first call loads their module with `expression`. */
 function laterMethods(expression: string, names: readonly string[]): string {
   const members = names.map((name) => `${name}: (...given) => ${expression}.${name}(...given)`);
   return `{ ${members.join(", ")} }`;

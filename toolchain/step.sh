@@ -1,6 +1,6 @@
 #!/bin/sh
-# step.sh LABEL COMMAND…: runs a command, prints a dot every two seconds, and then the duration. Prints the command's
-# output only if it fails, but always the names of skipped tests. Returns the command's exit status.
+# step.sh LABEL COMMAND…: runs a command, and prints a dot every two seconds and the duration at the end. If the command
+# fails, prints its output. Otherwise, prints only the names of skipped tests. Returns the command's exit status.
 label=$1
 shift
 log=$(mktemp) || exit 1

@@ -39,6 +39,6 @@ export function thirdPartyText(parties: readonly ThirdParty[]): string {
     .filter(({ text }) => text !== "")
     .map(({ name, version, text }) => `${"-".repeat(100)}\n${name} ${version}\n\n${text}\n`);
   const heading =
-    "Parts of these packages are in this program, beside Node.js (https://github.com/nodejs/node/blob/main/LICENSE):";
+    "Parts of these packages are in this program, in addition to Node.js (https://github.com/nodejs/node/blob/main/LICENSE):";
   return [heading, "", ...rows, "", ...words].join("\n");
 }

@@ -22,7 +22,7 @@ export interface AnswerTypes {
   readonly doctor: DoctorReport;
   readonly plan: Plan;
   readonly version: VersionAnswer;
-  /** Without the name of a part. */
+  /** `kube-ipvs show FILE`, without PART. */
   readonly show: Sysdump;
   /** `kubectl kube-ipvs COMMAND --all-nodes`. */
   readonly "all-nodes": NodeList;

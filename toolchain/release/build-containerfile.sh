@@ -1,7 +1,7 @@
 #!/bin/sh
 # build-containerfile.sh: builds deploy/image/Containerfile with Debian's buildah, without a daemon, and deletes the result.
-# BASE names the base image. Without BASE, or if no registry answers, apt creates a base from Debian's archive. Reports
-# failures.
+# BASE names the base image. The default is the one in the Containerfile or, if no registry answers, a new one from
+# Debian's archive. Fails if the build fails.
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 project=$(CDPATH='' cd -- "$here/../.." && pwd)
 work=$(mktemp -d "$project/build/containerfile-XXXXXX") || exit 1
@@ -17,16 +17,16 @@ skip() {
   exit 0
 }
 
-[ "$(id -u)" -eq 0 ] || skip "only root may chroot without user namespaces of its own"
+[ "$(id -u)" -eq 0 ] || skip "only root can use chroot without a user namespace"
 command -v buildah > /dev/null || skip "buildah is missing: apt-get install buildah"
 
 base=${BASE-}
 if [ -z "$base" ]; then
   base=$(sed -n 's/^ARG BASE=//p' "$project/deploy/image/Containerfile")
   if ! timeout 30 skopeo inspect "docker://$base" > /dev/null 2>&1; then
-    command -v debootstrap > /dev/null || skip "no registry answers for $base and there is no debootstrap to make one: apt-get install debootstrap, or BASE=IMAGE"
+    command -v debootstrap > /dev/null || skip "no registry answers for $base, and debootstrap, which can create a base, is missing: apt-get install debootstrap, or set BASE=IMAGE"
     mirror=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' | sed -n '/debian\.org/p' | head -n 1)
-    "$here/../step.sh" "A base for the Containerfile, from Debian's archive" \
+    "$here/../step.sh" "Creating a base for the Containerfile from Debian's archive" \
       debootstrap --variant=minbase bookworm "$work/base" "$mirror" || exit 1
     container=$(buildah_ from scratch) && buildah_ add -q "$container" "$work/base" / > /dev/null \
       && buildah_ commit -q "$container" localhost/base > /dev/null || exit 1

@@ -11,7 +11,7 @@ export interface ChartFacts {
   readonly epochSeconds: number;
 }
 
-/** Writes the chart below a new folder, `…/kube-ipvs`, with the repository as its default, and returns the package. */
+/** Writes the chart to `folder`, `…/kube-ipvs`, with `repository` as the image's default, and returns the package. */
 export function packageChart(chart: string, folder: string, facts: ChartFacts): Buffer {
   const { repository, version, epochSeconds } = facts;
   rmSync(folder, { recursive: true, force: true });

@@ -52,8 +52,8 @@ ctr --namespace k8s.io images import kube-ipvs-${version}-amd64.oci.tar   # cont
 podman load --input kube-ipvs-${version}-amd64.oci.tar                    # CRI-O, podman
 \`\`\`
 
-Manifests and chart name \`${repository}:${version}\`. Another name goes into \`kustomize/image/kustomization.yaml\`, or the chart's
-\`image.repository\`.
+Manifests and chart name \`${repository}:${version}\`. To use another name, set it in \`kustomize/image/kustomization.yaml\` or in
+the chart's \`image.repository\`.
 
 ## What is inside
 

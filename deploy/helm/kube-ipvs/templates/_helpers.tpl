@@ -26,7 +26,7 @@
 {{- end }}
 
 {{- define "kube-ipvs.image" -}}
-{{- $repository := required "image.repository is needed: where you pushed the image, such as registry.example/kube-ipvs (docs/install.md)" .Values.image.repository -}}
+{{- $repository := required "image.repository is needed: the repository to which you pushed the image, such as registry.example/kube-ipvs (docs/install.md)" .Values.image.repository -}}
 {{- if .Values.image.digest -}}
 {{ $repository }}@{{ .Values.image.digest }}
 {{- else -}}
