@@ -54,7 +54,7 @@ async function readByInformers(url: string): Promise<number> {
       throw new Error("The informer stopped", { cause: error });
     });
   }
-  // The start resolves when the watch after the list is open.
+  // start() resolves when the watch that follows the list is open.
   await Promise.all(informers.map((informer) => informer.start()));
   return informers.reduce((sum, informer) => sum + informer.list().length, 0);
 }

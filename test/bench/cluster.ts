@@ -10,7 +10,7 @@ export interface ClusterSize {
 /** The EndpointSlice controller's default. */
 const endpointsPerSlice = 100;
 /**
- * Each Service has its own range of endpoint numbers. There is room for 131,072 Services with this many endpoints each.
+ * Each Service has its own range of this many endpoint numbers. There is room for 131,072 Services.
  */
 const numbersPerService = 64;
 
@@ -151,8 +151,8 @@ export function clusterOf(size: ClusterSize, from = 0): readonly ApiObject[] {
 }
 
 /**
- * Also has a Service with an endpoint on the node. Without it, each first endpoint on the node would add rules, and each
- * last one would remove them.
+ * Like {@link clusterOf}, with one more Service, which has an endpoint on the node. Without it, adding the node's first
+ * endpoint would add rules, and removing the last one would remove them.
  */
 export function clusterAroundNode(size: ClusterSize): readonly ApiObject[] {
   return [...clusterOf(size), serviceOf(size.services), ...slicesOf(size.services, [0], 0)];

@@ -17,7 +17,7 @@ const figures: readonly (readonly [name: string, of: (run: FirstSync) => number]
   ["lists to synced, processor ms", (run) => run.sync.processorMs],
   ["start to synced, ms", (run) => run.whole.clockMs],
   ["start to synced, processor ms", (run) => run.whole.processorMs],
-  ["anonymous memory then, MB", (run) => run.anonymousMb],
+  ["anonymous memory when synced, MB", (run) => run.anonymousMb],
   ["processor µs per change", (run) => (run.changed.processorMs * 1_000) / changes],
 ];
 

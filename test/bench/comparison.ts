@@ -2,7 +2,7 @@
 import type { CaseResult, Growth, Row } from "./rows.ts";
 
 const comparedWith = 5_000;
-/** The ratio must be within 50%. Lower costs do not fail. */
+/** The cost may be at most 50% higher. A lower cost is never a failure. */
 const mostTimes = 1.5;
 
 /** Returns the comparison as a result. Empty until two sizes have been measured. */

@@ -27,7 +27,7 @@ const reports: string = join(project, "docs/reports");
 const nfTables = "nf_tables";
 const rulesHeading = "\n## Rules with nf_tables\n";
 
-/** Cases that compare the writers of rules run on another kernel. The other results stay as they are. */
+/** Cases about rules run on another kernel than the other cases, so a run updates either these results or the others. */
 const isAboutRules = (name: string): boolean => name.startsWith("rules-");
 
 export function writeDocument(results: readonly CaseResult[]): void {
@@ -186,7 +186,7 @@ function documentCells(row: Row): readonly string[] {
   ];
 }
 
-/** Undefined unless at least two sizes have results. Earlier results do not have them. */
+/** Empty unless at least two sizes have this figure, which earlier results lack. */
 function verificationPlot(ours: readonly Growth[], xLabel: string): readonly PlotFile[] {
   const points = ours
     .flatMap(({ services, verificationCpuMs }): [number, number][] =>

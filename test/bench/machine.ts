@@ -28,7 +28,7 @@ export interface MachineOptions {
   readonly iptables?: IptablesVariant;
 }
 
-/** The processors of the API server and of the lab. They differ if there are two. */
+/** The processors of the API server and of the lab. If the machine has only one processor, both use it. */
 export const outsideCpu = 0;
 const labCpu: number = cpus().length > 1 ? 1 : 0;
 
@@ -135,7 +135,7 @@ export class Machine {
     return found;
   }
 
-  /** Resolves with the number of entries when the nat table no longer has `than`. */
+  /** Resolves with the number of entries in the nat table when it is no longer `than`. */
   async hasOtherEntries(than: number): Promise<number> {
     const found = await this.#observe(`other-entries ${than}`);
     if (found === than) throw new Error(`The nat table still has ${found} entries`);

@@ -74,7 +74,7 @@ async function measure(tree: string, { mode, services, changes }: Size): Promise
     ...{ health: new ProxyHealth(systemClock, 60_000), log: silentLogger },
   });
   await daemon.settled();
-  // The fake kernel's own work grows with the total number of rules, so it is replaced after the first sync.
+  // The work of the fake iptables grows with the total number of rules, so its code is replaced after the first sync.
   kernel.iptables.hasGenerations = false;
   kernel.iptables.apply = async (family, written) => {
     renderRestoreInput(family, written);

@@ -46,7 +46,7 @@ export interface Build {
   readonly flags: readonly string[];
 }
 
-/** A point in a process's life: the time, and the CPU time of all its threads and exited children. */
+/** The time since a process started, and the CPU time that all its threads and exited children have used. */
 export interface Moment {
   readonly clockMs: number;
   readonly processorMs: number;
@@ -161,8 +161,8 @@ const between = (from: Moment, to: Moment): Moment => ({
 });
 
 /**
- * One start on an empty kernel. The program is killed after its first sync, because it would write its compile cache if
- * it exited.
+ * One start on an empty kernel. The program is killed after its first sync, because on a normal exit it would write its
+ * compile cache.
  */
 export async function firstSyncOf(
   { folder, flags: ownFlags }: Build,

@@ -1,4 +1,4 @@
-/** API server requests as the cluster's administrator, for the programs that complete the cluster. */
+/** API server requests as the cluster's administrator, for the DNS server, the load balancer and similar programs. */
 import { readFileSync } from "node:fs";
 import { Agent, request } from "node:https";
 import { join } from "node:path";

@@ -70,7 +70,7 @@ export interface Balancer {
   readonly hasAffinity: boolean;
 }
 
-/** Returns a balancer for each Service whose address `isOwn`. */
+/** Returns a balancer for each Service whose address satisfies `isOwn`. */
 export function balancersOf(
   services: readonly Service[],
   isOwn: (address: string) => boolean,

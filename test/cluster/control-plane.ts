@@ -21,7 +21,7 @@ export class ControlPlane {
   readonly #logs: string;
   readonly #running = new Map<ProgramName, StoppableProgram>();
 
-  /** `controllers` are the only ones that the controller manager runs. If empty, it runs its default. */
+  /** The controller manager runs only `controllers`, or its default controllers if the list is empty. */
   constructor(cluster: LabCluster, controllers: readonly string[] = []) {
     this.#cluster = cluster;
     this.#controllers = controllers;

@@ -22,7 +22,7 @@ const udp = createSocket("udp4");
 udp.on("message", (query, from) => udp.send(answerTo(query, records), from.port, from.address));
 udp.bind(port, gateway);
 
-// TCP queries begin with their length. Resolvers send a query in one packet, so a partial query closes the connection.
+// TCP queries begin with their length. Resolvers send a query in one packet, so the server rejects a partial query.
 createServer((socket) => {
   socket.on("error", () => socket.destroy());
   socket.on("data", (chunk) => {

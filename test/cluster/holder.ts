@@ -16,7 +16,7 @@ export class Holder {
       signal,
       killSignal: "SIGKILL",
     });
-    // The code that reads the output notices when it ends.
+    // If the program fails, its output ends, and #take throws.
     this.#child.on("error", () => {});
     this.#child.stdin.on("error", () => {});
     this.#lines = createInterface(this.#child.stdout)[Symbol.asyncIterator]();

@@ -27,7 +27,7 @@ export async function tryManifests(cluster: Cluster): Promise<readonly ManifestR
       path: renderedPreset(cluster, name),
     })),
   ];
-  // The installed DaemonSet has the selector that the specs expect, and a DaemonSet's selector is immutable.
+  // A DaemonSet's selector is immutable, and the installed one has the selector that specs expect, not the manifests'.
   await tryKubectl(cluster, "-n", "kube-system", "delete", "daemonset", "kube-ipvs");
   const results: ManifestResult[] = [];
   for (const { name, path } of paths) {

@@ -49,8 +49,8 @@ export function startNode(
     ...[`uml_dir=${folder}/`, "con=null", "con0=null,fd:1", "con1=null,fd:1"],
     `vec0:transport=tap,ifname=${node.tap},depth=128`,
   ];
-  // As in test/lab/lab-kernel.ts: uses a process namespace, so that all of the kernel's processes end together, and no
-  // limit for memory files.
+  // As in test/lab/lab-kernel.ts: a PID namespace, so that the kernel's processes end together, and a /dev/shm as large
+  // as RAM.
   const isolate = [
     "unshare",
     "--pid",

@@ -60,12 +60,12 @@ export function packRoot(root: string, name: string, archive: string): void {
   rmSync(work, { recursive: true });
 }
 
-/** kube-ipvs removes it after its first sync, as `installKubeIpvs` configures it. */
+/** kube-ipvs removes this taint after its first sync, because `installKubeIpvs` sets `removeNotReadyTaint`. */
 export const notReadyTaint = { key: "kube-ipvs/not-ready", effect: "NoSchedule" } as const;
 
 /**
- * Specs that restart the proxy look for the label of kube-proxy's pods. `server` is the API server's URL, and `values`
- * are further values of the chart.
+ * The pods have the label of kube-proxy's pods, because specs that restart the proxy look for it. `server` is the API
+ * server's URL, and `values` are further values of the chart.
  */
 export async function installKubeIpvs(
   cluster: LabCluster,

@@ -1,4 +1,4 @@
-/** Random Services and Pods from a seed, which an API server accepts. Pure. */
+/** Random Services and Pods that an API server accepts, generated from a seed. Pure. */
 import { seededRandom } from "../support/seeds.ts";
 
 export const namespace = "endpoints";

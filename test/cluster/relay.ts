@@ -1,5 +1,5 @@
 /**
- * `relay.ts ADDRESS PORT TARGET_PORT FILE`: relays connections to ADDRESS:PORT to ADDRESS:TARGET_PORT. Each second, it
+ * `relay.ts ADDRESS PORT TARGET_PORT FILE`: forwards connections from ADDRESS:PORT to ADDRESS:TARGET_PORT. Each second, it
  * writes the number of connections and the bytes in both directions to FILE as JSON.
  */
 import { renameSync, writeFileSync } from "node:fs";

@@ -20,8 +20,8 @@ export interface Run {
 }
 
 /**
- * Returns the runs, with `run` in place of earlier runs with the same proxy and mode that selected the same specs, or
- * that ran no other specs.
+ * Returns the runs with `run`. It replaces an earlier run of the same proxy and mode if that run selected the same specs,
+ * or if `run` contains all specs of that run.
  */
 export function withRun(runs: readonly Run[], run: Run): readonly Run[] {
   const titles = new Set(titlesRun(run));

@@ -13,7 +13,7 @@ export interface Selection {
   readonly skip: string;
 }
 
-/** Runs a single process, and nothing else on the processors, because specs have a time limit of 100 s. */
+/** Runs the specs in a single process. The processors must be otherwise idle, because a spec may take at most 100 s. */
 export async function runSpecs(
   cluster: LabCluster,
   { focus, skip }: Selection,

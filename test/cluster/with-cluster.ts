@@ -61,7 +61,7 @@ function twoNodes(): Network {
   return networkOf(2);
 }
 
-/** Like `runProgram`, or on an existing cluster if the command line names its API server. */
+/** Like `runProgram`, but uses an existing cluster if the command line names its API server. */
 export function runAnywhere<Name extends string>(
   known: Readonly<Record<Name, Option>>,
   body: Body<LabCluster | ExistingCluster, Name>,
@@ -84,7 +84,7 @@ async function run<Name extends string>(
   try {
     process.exitCode = await body(readOptions(process.argv.slice(2), known), abort);
   } catch (error) {
-    // Operations that were aborted have failed with other errors.
+    // After an abort, operations fail with errors that do not give the reason for the abort.
     const cause: unknown = abort.signal.aborted ? abort.signal.reason : error;
     const message = cause instanceof Error ? cause.message : String(cause);
     console.error(`cluster: ${message}`);

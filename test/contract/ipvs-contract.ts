@@ -128,7 +128,7 @@ export function describeIpvsContract(name: string, open: OpenContractKernel): vo
       ]);
     });
 
-    contractCase(open, "does not change an existing one if it must be new", async ({ ipvs }) => {
+    contractCase(open, "does not change an existing server if it must be new", async ({ ipvs }) => {
       const changed = virtual({ scheduler: "lc" });
       const isNew = { kind: "virtual-server-create", mustBeNew: true } as const;
       await applyAll(ipvs, [{ ...isNew, after: virtual() }]);
@@ -262,7 +262,7 @@ export function describeIpvsContract(name: string, open: OpenContractKernel): vo
       },
     );
 
-    contractCase(open, "finds the existing ones among some virtual servers", async ({ ipvs }) => {
+    contractCase(open, "finds which of some virtual servers exist", async ({ ipvs }) => {
       const persistent = virtual({ port: 81, persistenceTimeoutSeconds: 60 });
       const ofIpv6 = virtual({ address: ip("fd00:96::1"), protocol: "UDP" });
       const asked = [virtual({ port: 82 }), ofIpv6, persistent, virtual({ protocol: "SCTP" })];
@@ -276,15 +276,19 @@ export function describeIpvsContract(name: string, open: OpenContractKernel): vo
       assert.deepEqual(await ipvs.findVirtualServers([virtual()]), [virtual()]);
     });
 
-    contractCase(open, "finds 3,000 among 4,500, in several datagrams", async ({ ipvs }) => {
-      const all = Array.from({ length: 4_500 }, (_, index) => virtual({ port: 10_000 + index }));
-      const present = all.filter((_, index) => index % 3 !== 0);
-      await applyAll(
-        ipvs,
-        present.flatMap((one) => create(one)),
-      );
-      assert.deepEqual(await ipvs.findVirtualServers(all), present);
-    });
+    contractCase(
+      open,
+      "finds 3,000 existing servers among 4,500, in several datagrams",
+      async ({ ipvs }) => {
+        const all = Array.from({ length: 4_500 }, (_, index) => virtual({ port: 10_000 + index }));
+        const present = all.filter((_, index) => index % 3 !== 0);
+        await applyAll(
+          ipvs,
+          present.flatMap((one) => create(one)),
+        );
+        assert.deepEqual(await ipvs.findVirtualServers(all), present);
+      },
+    );
 
     contractCase(open, "returns the cached list of real servers if it is equal", async (kernel) => {
       const { ipvs } = kernel;

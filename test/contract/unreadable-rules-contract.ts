@@ -60,16 +60,20 @@ async function observed(iptables: Iptables): Promise<ReturnType<typeof textsOf>>
 
 export function describeUnreadableRulesContract(name: string, open: OpenContractKernel): void {
   describe(`${name}: iptables with native nft rules`, () => {
-    contractCase(open, "finds what was written, before and after", async (kernel, contract) => {
-      const { iptables } = kernel;
-      await iptables.apply("IPv4", all);
-      assert.deepEqual(await observed(iptables), written);
-      assert.deepEqual(await observed(iptables), written);
-      contract.addNativeRule("nat", "POSTROUTING");
-      assert.deepEqual(await observed(iptables), written);
-      contract.removeNativeRules("nat", "POSTROUTING");
-      assert.deepEqual(await observed(iptables), written);
-    });
+    contractCase(
+      open,
+      "finds its chains before a native rule is added, and afterwards",
+      async (kernel, contract) => {
+        const { iptables } = kernel;
+        await iptables.apply("IPv4", all);
+        assert.deepEqual(await observed(iptables), written);
+        assert.deepEqual(await observed(iptables), written);
+        contract.addNativeRule("nat", "POSTROUTING");
+        assert.deepEqual(await observed(iptables), written);
+        contract.removeNativeRules("nat", "POSTROUTING");
+        assert.deepEqual(await observed(iptables), written);
+      },
+    );
 
     contractCase(open, "finds nothing in an empty table", async ({ iptables }, contract) => {
       contract.addNativeRule("nat", "POSTROUTING");
@@ -122,7 +126,7 @@ export function describeUnreadableRulesContract(name: string, open: OpenContract
 
     contractCase(
       open,
-      "returns third-party chains with kube-ipvs's if it can",
+      "also returns third-party chains if it can read them",
       async (kernel, contract) => {
         const { iptables } = kernel;
         await iptables.apply("IPv4", all);

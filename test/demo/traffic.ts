@@ -18,7 +18,7 @@ interface Answer {
 }
 
 const requestTimeoutMs = 5_000;
-/** Number of concurrent requests without a rate. It is high when the demo's test removes the backends. */
+/** Number of concurrent requests if no rate is given. It is high if the demo's test has removed a kernel object. */
 const parallel = process.env["DEMO_SABOTAGE"] === undefined ? 8 : 100;
 
 function ask(url: string): Promise<Answer> {

@@ -118,7 +118,10 @@ describe("the chart, rendered", () => {
   it("requires an image repository, and says so", () => {
     for (const image of [{}, { repository: "" }, { digest: `sha256:${"0".repeat(64)}` }]) {
       const { error } = renderChart({ ...leastValues, image });
-      assert.match(error, /image\.repository is needed: the repository to which you pushed the image/);
+      assert.match(
+        error,
+        /image\.repository is needed: the repository to which you pushed the image/,
+      );
       // The template checks this instead of the schema, whose message would not name the value to set.
       assert.deepEqual(problems({ ...leastValues, image: { repository: "", ...image } }), []);
     }

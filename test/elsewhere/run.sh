@@ -79,7 +79,7 @@ inside "no IPv6, and no address except 127.0.0.1" '
     test/unit/daemon/userspace/begin-userspace.test.ts
 '
 
-# The folder's own mode is the tested condition. It contains this clone.
+# Tests a clone in a folder with mode 0700. This clone is mounted there.
 inside "a clone in a 0700 folder" '
   mkdir -m 700 "$1/private" "$1/private/clone"
   mount --bind . "$1/private/clone"

@@ -16,7 +16,7 @@ export interface Damage {
   readonly mends?: string;
   /** Places that do not answer. */
   readonly deadPlaces?: readonly string[];
-  /** Whether IPv6 has nothing like it. */
+  /** Whether there is no such damage in IPv6. */
   readonly isIpv4Only?: true;
 }
 
@@ -31,7 +31,7 @@ function virtualServerText(service: DrawnService, frontend: Frontend, flag: "-t"
   return `${flag} ${addressOf(service, frontend)}:${portOf(service, frontend)}`;
 }
 
-/** One kind of damage, which affects `service` if it concerns a Service. */
+/** One kind of damage. If the kind concerns a Service, it affects `service`. */
 export function drawDamage(draw: Draw, service: DrawnService): Damage {
   const frontend = draw.one(frontends);
   const flag = draw.one(["-t", "-u"] as const);

@@ -74,7 +74,7 @@ function deliveredOutcomes(
   const { realServers, fate, obstacle, seenSource = "?" } = group;
   const known = realServers.filter((one) => chosen.length === 0 || chosen.includes(one));
   return known.flatMap((realServer) => {
-    // The kernel may report a missing route to the sender.
+    // The kernel may tell the sender that there is no route.
     if (/^there is no route/.test(obstacle ?? "")) return ["dropped", "refused"];
     if (fate !== "delivered") return [fate];
     if (obstacle !== undefined) return ["dropped"];
@@ -102,7 +102,7 @@ function placeAt(address: string): string | undefined {
 /** Outcomes of the node's own processes, which only this test knows. */
 function processOutcome({ protocol, address, port, sender }: Tuple): string {
   if (port === hostPort && isOf(node, address)) return "node←?";
-  // The kernel does not deliver a reset from another address of the node to ::1.
+  // If a reset comes from another address of the node, the kernel does not deliver it to ::1.
   const isToLoopback = sender.from === "::1" && address !== "::1" && protocol === "TCP";
   if (port !== ownPort) return isToLoopback ? "dropped" : "refused";
   // A socket for all addresses answers from the address that the route to the client prefers.

@@ -1,8 +1,8 @@
 /*
  * A library (LD_PRELOAD) that makes the kernel reject selected netlink requests with a given errno,
  * as if memory were short, permissions were missing, or an object were in use. A selected request
- * is sent with a message type that no kernel has, so it is never executed. The rejection is
- * received in its place among the answers, and the library replaces its errno. ENOBUFS is simulated
+ * is sent with a message type that no kernel has, so it is never executed. The kernel's rejection
+ * arrives in order with the other answers, and the library replaces its errno. ENOBUFS is simulated
  * as the kernel reports it: the answer is lost, and the receiving call fails.
  *
  * This library is not part of the product's shim. Fault injection in a program that runs as root on

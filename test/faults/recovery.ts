@@ -98,7 +98,7 @@ export async function recoverByStart(world: World, state: BrokenState): Promise<
   await startAndServe(world);
 }
 
-/** Resolves when `--cleanup` left nothing and the following start has restored the desired state. */
+/** Resolves when `--cleanup` has left nothing and the following start has restored the desired state. */
 export async function recoverByCleanUp(world: World, state: BrokenState): Promise<void> {
   await breakState(world, state);
   const cleanUp = new Program(["--cleanup"]);

@@ -16,7 +16,7 @@ export interface Row {
   readonly short: number;
   readonly long: number;
   /**
-   * Injects the fault and removes it while the world changes, so that there is something to repair. Returns an
+   * Injects the fault and removes it while objects change, so that there is something to repair. Returns an
    * observation for the run's log. Throws if a requirement is violated.
    */
   readonly inject: (world: World, turn: Turn) => Promise<string>;

@@ -1,7 +1,7 @@
 /**
  * `make soak`: 2,000 Services, constant churn and random faults for an hour. Faults come from the API server, netlink,
- * the machine, and third parties that change the kernel state. None of them ends the process, because nothing could
- * grow otherwise. Each step ends with a sample of the program's memory, files, sockets, timers and event-loop delay.
+ * the machine, and third parties that change the kernel state. None of them ends the process, because growth could not
+ * be seen across restarts. Each step ends with a sample of the program's memory, files, sockets, timers and event-loop delay.
  * Exit status 1: a figure grew, a connection broke, or the kernel state differed from the plan.
  */
 import { join } from "node:path";

@@ -4,9 +4,9 @@
  * answer and is closed. Broken connections are reopened. Commands on standard input: `figures` prints a line of JSON
  * with the counts since the last such command. It first waits until every new connection has its answer or failure and
  * every open one has answered another byte, so that a slow answer on a busy machine does not count as broken. `reopen`
- * replaces all connections without counting them. Each target has its own client address, because IPVS identifies
- * answers by client, client port and real server, so two connections from one port through two frontends to one pod
- * would affect each other. `!` marks a target that must not admit this client: each turn tries to connect to it and
+ * replaces all connections without counting them. Each target has its own client address. Otherwise, two connections
+ * from one port through two frontends to one pod would affect each other, because IPVS identifies answers by client,
+ * client port and real server. `!` marks a target that must not admit this client: each turn tries to connect to it and
  * counts successes.
  */
 import { connect, type Socket } from "node:net";

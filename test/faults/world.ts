@@ -35,7 +35,7 @@ const flags = [
   "--conntrack-max-per-core=0",
 ];
 
-/** How a row starts the program, if differently from other rows. */
+/** Options of rows that start the program in a different way than other rows. */
 export interface ProgramStart {
   /** A command that precedes the program. */
   readonly command?: readonly string[];

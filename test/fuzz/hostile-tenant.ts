@@ -40,8 +40,8 @@ export interface TenantStep {
 const families = fc.constantFrom<0 | 1>(0, 0, 0, 1);
 const victims = fc.integer({ min: 0, max: victimCount - 1 });
 /**
- * Addresses of other Services, the node or another Node, or unused ones. The API server's validation lets a tenant
- * claim each of them.
+ * Addresses of other Services, of the node and of another Node, and unused addresses. The API server's validation lets a
+ * tenant claim each of them.
  */
 const contestedAddresses = fc
   .tuple(families, victims, fc.integer({ min: 0, max: 8 }), fc.integer({ min: 1, max: 250 }))

@@ -68,7 +68,7 @@ describe("a listener that is open to the network", () => {
     }
     await probe();
     assert.ok(sockets.size <= 400, `${sockets.size} connections are open`);
-    test.diagnostic(`${probes + 1} probes answered beside ${connectionCount} silent connections`);
+    test.diagnostic(`${probes + 1} probes answered with ${connectionCount} silent connections`);
   });
 
   it("ends a connection whose headers arrive one byte at a time", async () => {
@@ -93,7 +93,7 @@ describe("a listener that is open to the network", () => {
     const grownMb = (process.memoryUsage().rss - before) / 2 ** 20;
     assert.ok(grownMb < 100, `${grownMb.toFixed(0)} MB`);
     test.diagnostic(
-      `${grownMb.toFixed(0)} MB, of ${((pipelined * body.length) / 2 ** 20).toFixed(0)} MB asked for`,
+      `${grownMb.toFixed(0)} MB, of ${((pipelined * body.length) / 2 ** 20).toFixed(0)} MB requested`,
     );
   });
 });

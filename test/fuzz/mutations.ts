@@ -108,7 +108,7 @@ const codePoint: fc.Arbitrary<string> = fc
   .nat({ max: 0x10_f7ff })
   .map((index) => String.fromCodePoint(index < 0xd800 ? index : index + 0x800), indexOfCodePoint);
 
-/** Throws if the text is not one code point. fast-check uses this to find its own special texts that fit. */
+/** Throws if the text is not one code point. fast-check uses this to select special texts of its own that are valid. */
 function indexOfCodePoint(text: unknown): number {
   const point = typeof text === "string" && text.isWellFormed() ? text.codePointAt(0) : undefined;
   if (point === undefined || String.fromCodePoint(point) !== text) throw new Error("no code point");

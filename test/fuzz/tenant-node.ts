@@ -116,7 +116,7 @@ export class TenantNode {
   /** Throws if the step affects other tenants. */
   async step({ isGone, objects }: TenantStep): Promise<void> {
     await this.#calm();
-    // Each object is a watch event. Many objects are planned in one sync only if they are applied together.
+    // Each object is a separate watch event. Only objects that are applied together are planned in the same sync.
     if (objects.length === 1) this.#apply(isGone, objects);
     else this.#turns.exclude(() => this.#apply(isGone, objects));
     await this.#running?.settled();

@@ -111,7 +111,7 @@ export class TenantPackets {
   }
 }
 
-/** Chains without rules about other destinations. There may be ten thousand rules and hundreds of packets. */
+/** Chains that omit rules about other destinations, because there may be ten thousand rules and hundreds of packets. */
 class NarrowedChains extends Map<string, readonly ListedRule[]> {
   readonly #whole: ListedChains;
   readonly #places = new Map<string, ReadonlyMap<string, readonly number[]>>();
@@ -154,7 +154,7 @@ function placesOf(rules: readonly ListedRule[]): ReadonlyMap<string, readonly nu
   return places;
 }
 
-/** For example `balanced 10.244.9.1:8080`, with all endpoints in any order. */
+/** For example `balanced 10.244.9.1:8080`. Lists all endpoints, sorted. */
 function endText({ end }: PacketPath): string {
   if (end.kind !== "balanced" && end.kind !== "taken") return end.kind;
   const places = end.endpoints.map(

@@ -58,7 +58,7 @@ function savedRules(chains: readonly ObservedChain[], others: string): string {
   return lines.join("\n");
 }
 
-/** Rules of third parties. `kernels/killed-moves` tests what becomes of earlier rules of kube-proxy and kube-ipvs. */
+/** Rules of third parties. `kernels/killed-moves` tests what happens to earlier rules of kube-proxy and kube-ipvs. */
 function rulesIn(table: string, saved: string): readonly string[] {
   const section = saved.split(/^(?=\*)/m).find((one) => one.startsWith(`*${table}\n`)) ?? "";
   return section.split("\n").filter((line) => /^-A (?!KUBE-)/.test(line));

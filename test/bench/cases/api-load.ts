@@ -120,7 +120,7 @@ function firstLineBytes(url: string): Promise<number> {
         resolve(text.indexOf("\n") + 1);
       });
     });
-    // Also emitted when the code below ends the watch after the response.
+    // destroy() above also causes an error, which is ignored because the promise is already resolved.
     sent.on("error", reject);
   });
 }

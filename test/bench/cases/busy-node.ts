@@ -51,7 +51,7 @@ function runRolling(context: CaseContext): Promise<CaseOutcome> {
     await subject.hasSynced();
     await subject.becomesIdle();
     const [changes, forks] = [await subject.changes(), await machine.ask("forkCount", {})];
-    // A metrics request makes the program render them, which is not part of the update.
+    // A metrics request makes the program render its metrics, which is not part of the update.
     await pause(1_000);
     const [syncs, delays] = [await subject.syncTimesMs(), await loopDelays(machine, probe)];
     const steps = rolling.endpoints / rolling.perStep;
@@ -158,7 +158,7 @@ function runBurst(context: CaseContext): Promise<CaseOutcome> {
   });
 }
 
-/** Creates Services evenly over a second, and returns the number of milliseconds. */
+/** Creates Services evenly over a second, and returns the duration in milliseconds. */
 async function makeBurst(server: ApiServer): Promise<number> {
   const perSlot = burst.services / burst.slots;
   const endpoints = positions(burst.endpoints);

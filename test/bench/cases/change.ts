@@ -177,7 +177,8 @@ function rowsOf(
   { name: subject, isOurs }: SubjectCommand,
 ): readonly Row[] {
   const size: ClusterSize = growth;
-  const where = `${sizeText(size)}`;
+  const where = sizeText(size);
+  const countText = count.toLocaleString("en");
   const target = (value: Target): { target?: Target } => (isOurs ? { target: value } : {});
   const figure = { subject, kind: "figure", unit: "ms" } as const;
   const { changeCpuMs, changeP50Ms, changeP99Ms, firstSyncMs, residentMb } = growth;
@@ -190,15 +191,15 @@ function rowsOf(
             subject,
             kind: "count",
             unit: "",
-            what: `messages for ${count} changes, ${where}`,
+            what: `messages for ${countText} changes, ${where}`,
             value: messages,
-            ...target({ text: `≤ ${count * 1.5}`, most: count * 1.5 }),
+            ...target({ text: `≤ ${(count * 1.5).toLocaleString("en")}`, most: count * 1.5 }),
           },
           {
             subject,
             kind: "count",
             unit: "",
-            what: `processes started by ${count} changes, ${where}`,
+            what: `processes started by ${countText} changes, ${where}`,
             value: processes,
             ...target({ text: "0", most: 0 }),
           },
@@ -216,19 +217,19 @@ function rowsOf(
     ...counts,
     {
       ...figure,
-      what: `API server write to kernel change, p50, ${where}`,
+      what: `API-to-kernel delay of a change, p50, ${where}`,
       value: changeP50Ms,
       samples: latenciesMs,
       ...target({ text: "< 10 ms", most: 10 }),
     },
     {
       ...figure,
-      what: `API server write to kernel change, p99, ${where}`,
+      what: `API-to-kernel delay of a change, p99, ${where}`,
       value: changeP99Ms,
       samples: latenciesMs,
       ...target({ text: "< 50 ms", most: 50 }),
     },
-    { ...figure, what: `from objects read to everything written, ${where}`, value: firstSyncMs },
+    { ...figure, what: `first sync, objects already read, ${where}`, value: firstSyncMs },
     { ...figure, what: `CPU from the first sync until idle, ${where}`, value: idleAfterMs },
     { ...figure, what: `CPU from startup until idle, ${where}`, value: startUpCpuMs },
     {

@@ -32,7 +32,7 @@ export const workers = 8;
 export const ports = { service: 8080, direct: 8081 };
 const nodePort = 30_080;
 /**
- * A closed connection is tracked for 2 minutes, in which a fast machine opens more connections than the kernel can
+ * A closed connection is tracked for 2 minutes. In this time, a fast machine opens more connections than the kernel can
  * track (65,536 with 3 GB). The kernel would then drop random packets, including those of direct connections.
  */
 const mostTracked = 2 ** 20;

@@ -15,12 +15,12 @@ interface Plan extends ClusterSize {
   readonly expectedSeconds: number;
   /** Number of daemon runs. The limit program runs once more. */
   readonly runs: number;
-  /** Maximum number of milliseconds for a given duration of the limit program. */
+  /** Returns the target for the first sync, given the duration of the limit program. */
   readonly most: (limitMs: number) => Target;
   readonly timesFasterThanTools: number;
   /**
-   * `ip -batch` gets only every n-th address, because all 44,000 would take longer than everything else: the cost of
-   * each address grows with their number. The omitted time is not estimated, so the tools look faster than they are.
+   * `ip -batch` gets only every n-th address. All 44,000 would take longer than everything else, because adding an
+   * address takes longer the more there are. The saved time is not added, so the tools look faster than they are.
    */
   readonly addressStep: number;
 }

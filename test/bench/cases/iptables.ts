@@ -35,7 +35,7 @@ const plans: readonly Plan[] = [
   { services: 5_000, endpoints: 5, changes: 20 },
 ];
 const peerChanges = 10;
-/** kube-ipvs' own part of a change must not grow with the cluster. The 10 ms ticks require some tolerance. */
+/** The CPU time of kube-ipvs itself must not grow with the cluster. The 10 ms ticks require some tolerance. */
 const mostGrowth = 1.5;
 
 export const iptablesCases: readonly Case[] = [
@@ -113,7 +113,7 @@ function measure(plan: Plan, context: CaseContext, commandFor: CommandFor): Prom
 
 /**
  * Number of nat entries for a Service with one port: a rule in KUBE-SERVICES; a chain with its head, its end, a
- * masquerading rule and one rule per endpoint; and a chain of two rules per endpoint.
+ * masquerading rule and one rule per endpoint; and, for each endpoint, a chain with its head, its end and two rules.
  */
 function entriesOf(endpoints: number): number {
   return 1 + (3 + endpoints) + 4 * endpoints;
@@ -182,7 +182,7 @@ function rowsOfOne(measured: Measured): readonly Row[] {
   return [
     {
       ...figure,
-      what: `from objects read to everything written, ${where}`,
+      what: `first sync, objects already read, ${where}`,
       value: measured.firstSyncMs,
       ...target(plan.firstSync),
     },
@@ -197,7 +197,7 @@ function rowsOfOne(measured: Measured): readonly Row[] {
     { ...figure, what: `CPU per change, the proxy alone, ${where}`, value: measured.ownCpuMs },
     {
       ...figure,
-      what: `API server write to kernel change, ${where}`,
+      what: `API-to-kernel delay of a change, ${where}`,
       value: quantile(latenciesMs, 0.5),
       samples: latenciesMs,
     },

@@ -141,7 +141,7 @@ function runVerification(context: CaseContext): Promise<CaseOutcome> {
         },
         {
           subject: "kube-ipvs",
-          what: "writes of idle verifications",
+          what: "writes by verification without changes",
           kind: "count",
           unit: "",
           value: writes,

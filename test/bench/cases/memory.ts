@@ -33,7 +33,7 @@ const changesAtOnce = 20;
 /** If memory grows by more than this in the second half of the changes, it leaks. */
 const flatMb = 5;
 const servicePort = 80;
-/** An operator's flags, but with more frequent verifications, so that the peak includes one. */
+/** The default settings, except that verifications are more frequent, so that the measured peak includes one. */
 const flags = ["--kube-ipvs-verification-period=10s"];
 const verificationsMs = 15_000;
 
@@ -194,9 +194,9 @@ function rowsAt(
   const filesKb = residentKb - anonymousKb;
   return [
     { ...memoryRow(name, `anonymous memory, ${when}`), value: megabytes(anonymousKb) },
-    // The kernel records only the combined peak. File pages hardly change while a program runs.
+    // The kernel records only the peak of anonymous and file pages together. File pages hardly change at run time.
     {
-      ...memoryRow(name, `anonymous memory, peak so far: ${when}`),
+      ...memoryRow(name, `peak anonymous memory so far, ${when}`),
       value: megabytes(peakKb - filesKb),
       ...(target === undefined ? {} : { target }),
     },

@@ -70,7 +70,7 @@ const firstSyncs: readonly (ClusterSize & {
   { services: 5_000, endpoints: 5, most: 4, expectedSeconds: 300 },
   { services: 44_000, endpoints: 1, most: 1.2, expectedSeconds: 600 },
 ];
-/** Only this size is also measured with changes, because the cost of a change does not grow with their number. */
+/** Changes are measured only with this size, because their cost does not grow with the number of Services. */
 const changedServices = 5_000;
 const dataPlaneSizes: readonly number[] = [10, 1_000, 10_000];
 const loadsPerRound = 3;
@@ -217,8 +217,8 @@ function measureDataPlane(writer: Writer, step: Step): Promise<readonly Figure[]
 }
 
 /**
- * Connections per second of the lab's CPU time on this machine, with this many exchanges each. Connections per second of
- * real time would depend more on other work.
+ * Connections per second of the lab's CPU time, each with `exchangesEach` exchanges. A rate per second of real time
+ * would depend more on other work on the machine.
  */
 async function rateOf(machine: Machine, exchangesEach: number): Promise<number> {
   const rates: number[] = [];
@@ -274,7 +274,7 @@ function figuresHere({ sync, changed, checks, anonymousMb }: FirstSync): readonl
       target: { text: "≤ 1.5 ms", most: 1.5 },
     },
     {
-      what: `CPU share beside ${rules}, ${where}`,
+      what: `CPU share with ${rules}, ${where}`,
       unit: "%",
       value: share,
       target: { text: "≤ 0.5%", most: 0.5 },

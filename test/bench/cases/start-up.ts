@@ -62,7 +62,7 @@ async function run(context: CaseContext): Promise<CaseOutcome> {
   };
 }
 
-/** Only a program that exits by itself stores its compiled code for the next start. */
+/** After SIGTERM, the program stores its compiled code for the next start; after SIGKILL, it does not. */
 async function startOnce(signal: "SIGTERM" | "SIGKILL"): Promise<Start> {
   const server = await ApiServer.start({ objects: [node()] });
   const { argv } = ourCommand(server.url);

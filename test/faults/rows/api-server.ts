@@ -51,7 +51,7 @@ function answerStatus(code: number): Row["inject"] {
   };
 }
 
-/** Corrupts lists and watches in this way. */
+/** Corrupts lists and watches with these effects. */
 function spoil(what: string, ...effects: readonly FaultEffect[]): Row["inject"] {
   return async (world) => {
     for (const on of ["list", "watch"] as const) {
@@ -72,7 +72,7 @@ async function expire(world: World): Promise<string> {
   );
   world.churnUnseen();
   await world.restartApi();
-  return "rejected by name";
+  return "rejected as expired";
 }
 
 /** Each try uses a newly started program, because delays after failures would grow from try to try. */

@@ -17,7 +17,7 @@ const busy = "another program holds the xtables lock";
 const chain = "KUBE-SERVICES";
 
 async function holdLock(): Promise<ChildProcess> {
-  // Does not start a separate flock process, because its child would keep the lock after flock is killed.
+  // With --no-fork, flock becomes the command. Otherwise, flock's child would keep the lock after flock is killed.
   const command = [
     "--no-fork",
     "/run/xtables.lock",
@@ -31,7 +31,7 @@ async function holdLock(): Promise<ChildProcess> {
   return child;
 }
 
-/** Holds the lock while `work` runs, in the long form for at least thirty seconds. */
+/** Holds the lock while `work` runs, and in the long form for at least thirty seconds. */
 async function whileLocked<T>({ form }: Turn, work: () => Promise<T>): Promise<T> {
   const holder = await holdLock();
   const beginMs = performance.now();
@@ -72,7 +72,7 @@ function lockRules(world: World, turn: Turn): Promise<string> {
   });
 }
 
-/** Starts the program while the lock is held: both families are served, and with iptables the rules follow. */
+/** Starts the program while the lock is held. Both families must be served, although iptables rules must wait. */
 async function startLocked(world: World, turn: Turn): Promise<string> {
   world.program.kill("SIGKILL");
   await world.program.ends();

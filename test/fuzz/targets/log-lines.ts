@@ -1,4 +1,4 @@
-/** Every log line must be one line that contains the logged values, in both formats. */
+/** In both formats, every log entry must be a single line that contains the logged values. */
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { parseJson } from "../../../src/base/parse-json.ts";
