@@ -85,7 +85,7 @@ test-suites: setup-build shim setup-prometheus build/test/chart-renderer setup-l
 	@cp -r dist/lib/compile-cache build && $(with_cache) node test/lab/warm-compile-cache.ts
 	@$(with_cache) node test/run.ts $(if $(RECORD),--record) $(SUITES)
 
-nightly: ## run the long forms of make test and the nft suites, then soak
+nightly: ## run the long forms of make test and nft suites, and soak
 ## SEED=N repeats a run (default: the date)
 	@echo "Seed: $(SEED)"
 	@status=0; for part in nightly-tests nightly-kernels soak; do $(MAKE) $$part SEED=$(SEED) || status=1; done; exit $$status

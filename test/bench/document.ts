@@ -65,8 +65,8 @@ function head(results: readonly CaseResult[]): string {
 \`make bench\` writes this page: every target with its measurement. [test/bench/README.md](../../test/bench/README.md) explains the
 cases and how they are measured from outside the daemon.
 
-- **Where**: user-mode Linux ${labVersion()} on one processor, with the API server outside it on another, on a machine with
-  ${cpus().length} × ${cpus()[0]?.model.trim() ?? "unknown"}, ${Math.round(totalmem() / 2 ** 30)} GB, Linux ${release().split("-")[0]}. A system call or a fork costs several times
+- **Where**: user-mode Linux ${labVersion()} on one processor. The API server runs outside it, on another processor. The machine
+  has ${cpus().length} × ${cpus()[0]?.model.trim() ?? "unknown"}, ${Math.round(totalmem() / 2 ** 30)} GB, Linux ${release().split("-")[0]}. A system call or a fork costs several times
   as much as on a node, so compare ratios and growth, not absolute times.
 - **Version**: ${[...new Set(results.map((result) => result.version))].sort().join(" and ")}.
 ${notesOf(results)}- **When**: ${dates[0] ?? "never"} to ${dates.at(-1) ?? "never"} UTC; machine load average ${loadText(loads)}

@@ -78,7 +78,7 @@ async function goneSoon(text: string): Promise<void> {
   assert.deepEqual(processesNaming(text), []);
 }
 
-/** Every byte value except those that would make a test hard to read. */
+/** Control characters, line ends, an escape sequence, a UTF-8 character and an invalid byte. */
 const bytes = "\\000\\001\\r\\n\\t\\033[31m\\303\\251\\377";
 const expectedBytes = "\0\x01\r\n\t\x1b[31m\xc3\xa9\xff";
 
@@ -160,7 +160,7 @@ describe("the lab", () => {
     assert.deepEqual(processesNaming("9931"), []);
   });
 
-  // Each sleeps for a time that no other process on this machine uses.
+  // Each command sleeps for a time that no other process on this machine uses.
   for (const [signal, seconds] of [
     ["SIGTERM", "99320715"],
     ["SIGKILL", "99320909"],

@@ -1,7 +1,7 @@
 /**
- * Broken nodes: a seed draws breakages from a list that reflects an operator's experience and was written without
- * knowing what the commands detect. For each, one command must name the cause and a fix, and afterwards the node is
- * healthy again. `TEST_FIRST_SEED=4711` draws others, and `TEST_LONG=1` runs all.
+ * Broken nodes. A seed selects breakages from a list, which is based on an operator's experience. Its author did not know
+ * what the commands detect. For each breakage, one command must name the cause and a fix. After the repair, the node must
+ * be healthy again. `TEST_FIRST_SEED=4711` selects other breakages, and `TEST_LONG=1` runs all.
  */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
@@ -96,16 +96,16 @@ interface Breakage {
   readonly name: string;
   readonly damage: Action;
   readonly repair: Action;
-  /** By default connections from the client to the cluster IP. */
+  /** Defaults to connections from the client to the cluster IP. */
   readonly traffic?: Traffic;
-  /** Of four connections. */
+  /** Number of answered connections, out of four. */
   readonly answered: number;
   readonly command: readonly string[];
   readonly cause: RegExp;
   readonly fix: RegExp;
   /** Defaults to 2, which means that something is wrong. */
   readonly exitCode?: 0;
-  /** The daemon repairs it by itself, and the command still names it afterwards. */
+  /** The daemon repairs the damage by itself, but the command must still name it afterwards. */
   readonly isRepairedAlready?: true;
 }
 
@@ -206,7 +206,7 @@ const breakages: readonly Breakage[] = [
     fix: /route|network plugin|CNI/i,
   },
   {
-    name: "a routing rule sends the pods' answers nowhere",
+    name: "a routing rule drops the pods' answers",
     damage:
       "ip rule add from 10.244.1.0/24 lookup 100 pref 100; ip route add blackhole default table 100",
     repair: "ip rule del pref 100; ip route flush table 100",
@@ -529,7 +529,7 @@ function folderIn(flags: readonly string[]): string {
   return flags.find((flag) => flag.startsWith("--manifests="))?.split("=")[1] ?? "";
 }
 
-/** Does not block this process, which owns the client's sockets, as `kubeIpvs` would. */
+/** Unlike `kubeIpvs`, does not block this process, which owns the client's sockets. */
 async function run(...args: readonly string[]): Promise<Run> {
   return new Promise((resolve) => {
     execFile(program, args, (error, out, err) => {

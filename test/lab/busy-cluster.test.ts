@@ -18,8 +18,8 @@ import { type ApiObject, endpointSlice, service } from "../support/objects.ts";
 
 const namespace = "busy";
 /**
- * Additional time for a busy machine. It hides no failure: if changes could delay the repair, each of them would delay
- * it again.
+ * Additional time for a busy machine. It hides no failure: if a change could delay the repair, every later change would
+ * delay it again.
  */
 const slackMs = 60_000;
 const sysctl = "net.ipv4.vs.expire_nodest_conn";

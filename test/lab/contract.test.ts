@@ -161,8 +161,8 @@ if (hasNfTables) {
 }
 describeLinkContract("kernel, local routes", () => openRealKernel("routes"));
 
-/** Tests both clients, which bind addresses in different forms. */
-describe("virtual IPs in the other form", () => {
+/** The link client binds virtual IPs as addresses, or as local routes. These tests change from one form to the other. */
+describe("virtual IPs that change between addresses and routes", () => {
   const change = (kind: "add" | "remove", ...texts: readonly string[]): AddressChange[] =>
     texts.map((text) => ({ kind: `address-${kind}`, address: ip(text) }));
   const localTypes = (...addresses: readonly string[]): readonly string[] =>

@@ -1,6 +1,6 @@
 /**
- * Tests event orders that random walks do not cover: changes that arrive in one batch while the program is paused,
- * across kills, and with settings changes. The final state must equal that of a fresh start.
+ * Tests event orders that random walks do not cover: batches of changes that arrive after the program was paused or
+ * killed, and changes of settings. The final state must equal that of a fresh start.
  */
 import assert from "node:assert/strict";
 import { createSocket, type Socket } from "node:dgram";
@@ -107,7 +107,7 @@ class Stage {
   }
 }
 
-/** The state that the fake kernel also has. Virtual IPs that are local routes are listed as addresses. */
+/** The kinds of state that the fake kernel also has. Virtual IPs that are local routes are listed as addresses. */
 async function state(): Promise<KernelState> {
   const { ipvs, ipset, iptables, ip6tables, addresses = "" } = await observeKernel([]);
   const routed = routes().map((address) => {

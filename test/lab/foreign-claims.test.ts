@@ -56,7 +56,7 @@ const while99: Claim = {
   entry: "add KUBE-CLUSTER-IP 10.96.0.99,tcp:80",
   boundAddress: "10.96.0.99",
 };
-/** A foreign virtual server on the same address as one of kube-ipvs. */
+/** A foreign virtual server on the same address as one of kube-ipvs's. */
 const beside: Claim = {
   name: "claims-beside",
   clusterIp: "10.96.0.10",

@@ -14,8 +14,8 @@ import { unlessIptables } from "../support/rules-writer.ts";
 import { isLong } from "../support/seeds.ts";
 
 /**
- * The short form contains the scenarios that the unit tests omit completely or partly on the fake kernel, and one of
- * each kind. The long form contains all scenarios.
+ * The short form contains the scenarios that the unit tests on the fake kernel skip or test only partly, and one scenario
+ * of each other kind. The long form contains all scenarios.
  */
 const shortForm: readonly string[] = [
   // Scenarios with shell lines, foreign objects, sysctls, IPVS timeouts, or health check answers.

@@ -418,7 +418,7 @@ describe("iptables mode", () => {
       assert.equal(left(), modeChains.iptables);
     });
 
-    it("ipvs, iptables: addresses that lose their endpoints while open connections continue refuse new ones", async () => {
+    it("ipvs, iptables: open connections continue, and addresses that lose their endpoints meanwhile refuse new ones", async () => {
       await change(ipvs, "SIGKILL");
       await node.program.prints(rulesRemoved);
       const throughIpvs = await Standing.open();

@@ -64,7 +64,7 @@ export function mergeMeasured(
   return [...new Map(byKey).values()];
 }
 
-/** Names the suites that were never run with a backend although they should. */
+/** Names the suites that have never been run with a backend although they should be. */
 function missingLines(
   measured: readonly Measured[],
   suitesOf: Readonly<Record<Backend, readonly string[]>>,
@@ -109,8 +109,8 @@ export function renderReport(
   return [
     "# Kernels and iptables backends",
     "",
-    "`make test-kernels` writes this page from suites of `test/lab` on user-mode Linux, built from Debian's kernel",
-    "source (`make lab-kernel`), with each iptables backend. With `BACKEND=nftables` and `BACKEND=none`, kube-ipvs writes rules",
+    "`make test-kernels` writes this page. It runs suites of `test/lab` with each iptables backend, on user-mode Linux that",
+    "`make lab-kernel` builds from Debian's kernel source. With `BACKEND=nftables` and `BACKEND=none`, kube-ipvs writes rules",
     "and sets with nf_tables. With `none`, the kernel has neither iptables nor ipset. The suite `kernels/backends` has",
     "rules in both backends simultaneously. `make test` runs all suites on Linux 6.12 with legacy iptables.",
     "",
@@ -120,8 +120,8 @@ export function renderReport(
     "",
     "[Every suite](data/kernels.json)",
     "",
-    "The kernels with Debian's names are Debian's own, booted in QEMU by `make test-stock`, with two processors. Their only",
-    "suite, `test/lab/stock/node.test.ts`, loads modules as a node does, syncs from a folder, and sends packets to all types of",
+    "Kernels with Debian's names are Debian's own. `make test-stock` boots them in QEMU with two processors. Their only suite,",
+    "`test/lab/stock/node.test.ts`, loads modules as a node does, syncs from a folder, and sends packets to all types of",
     "Service. It also covers drains, SIGKILL, `plan`, `explain`, `doctor` and `--cleanup`. With `none`, the modules and programs",
     "that Enterprise Linux 10 does not ship are removed.",
     "",

@@ -38,7 +38,7 @@ function serviceObject(index: number): NamedObject {
   return service({ name: nameOf(index), clusterIps, ports }) as unknown as NamedObject;
 }
 
-/** A slice with two endpoints, and the state of the first. */
+/** A slice with two endpoints. `first` is the state of the first one. */
 function sliceObject(index: number, first: "ready" | "terminating" | "gone"): NamedObject {
   const conditions = first === "ready" ? {} : { conditions: terminating };
   const endpoints = [
@@ -75,7 +75,7 @@ describe(`${serviceCount} drains`, () => {
   before(async () => {
     buildNodeNetwork([]);
     enterNetworkNamespace("node");
-    // Without an answer, flows are tracked for only 30 s.
+    // By default, a flow without an answer is tracked for only 30 s.
     shell("echo 600 > /proc/sys/net/netfilter/nf_conntrack_udp_timeout");
     source.apply(
       ...indices.flatMap((index) => [serviceObject(index), sliceObject(index, "ready")]),

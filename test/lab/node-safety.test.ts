@@ -259,7 +259,7 @@ describe("another Node's address as an external IP", () => {
     assert.doesNotMatch(everBound(), new RegExp(other));
   });
 
-  it("is treated like one in a Node's pod CIDR: neither is ever bound or served, and both are reported", async () => {
+  it("is treated like an address in a Node's pod CIDR: neither is ever bound or served, and both are reported", async () => {
     const pod = "10.244.2.7";
     proxy.api.apply(claiming([pod, "203.0.113.10"], "pod", "10.96.0.16"));
     await proxy.until("the other one is served", () => isServed("203.0.113.10"));

@@ -51,7 +51,7 @@ interface History {
   readonly away?: (node: ClusterNode) => void;
   /** Changes after the next start. */
   readonly after?: (node: ClusterNode) => void | Promise<void>;
-  /** A clean-up does not read Services, so it uses the kernel state and record of another history. */
+  /** Skips the clean-up test. A clean-up does not read Services, so another history leads to the same clean-up. */
   readonly isOldToCleanUp?: true;
   /** The virtual servers that remain at the end, with their real servers, in the format of `ipvsadm -Sn`. */
   readonly left: readonly string[];
@@ -154,14 +154,14 @@ const histories: readonly History[] = [
     left: otherLines,
   },
   {
-    name: "a Service is deleted while its addresses are in excludeCIDRs, which a restart removes",
+    name: "a Service is deleted while its addresses are in excludeCIDRs, and a restart unsets excludeCIDRs",
     settings: { ipvs: { excludeCIDRs: ["10.96.0.10/32", "192.168.10.0/24", "172.16.0.0/16"] } },
     running: (node) => leaves(node),
     away: (node) => node.configure({}),
     left: otherLines,
   },
   {
-    name: "a Service is deleted while its addresses are in excludeCIDRs, which are removed while the program runs",
+    name: "a Service is deleted while its addresses are in excludeCIDRs, and excludeCIDRs is unset while the program runs",
     isOldToCleanUp: true,
     settings: { ipvs: { excludeCIDRs: ["10.96.0.10/32", "192.168.10.0/24", "172.16.0.0/16"] } },
     running: async (node) => {

@@ -355,7 +355,7 @@ describe("a port range", () => {
     }
   });
 
-  it("does not remove other software's marks within earlier marks", async () => {
+  it("keeps other software's virtual servers whose marks are within the earlier mask", async () => {
     const foreign = 0x20000000;
     shell(`ipvsadm -A -f ${foreign} -s wlc`);
     await node.stop();
@@ -456,7 +456,7 @@ describe("a port range", () => {
     }
   });
 
-  it("is removed with its annotation, and nothing of other software is", async () => {
+  it("is removed with its annotation, and other software's virtual servers remain", async () => {
     node.apply(
       ...objects().map((object) =>
         object.kind === "Service"
@@ -480,7 +480,7 @@ describe("a port range", () => {
     }
   });
 
-  it("is removed by clean-up without the setting, and nothing of other software is", async () => {
+  it("is removed by clean-up without the setting, and other software's virtual servers remain", async () => {
     node.apply(...objects());
     await until(
       async () => /^-A -f (?!7 )/m.test(shell("ipvsadm -Sn")),

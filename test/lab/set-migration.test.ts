@@ -116,8 +116,8 @@ interface Misfit {
 }
 
 /**
- * Each incompatible set replaces another set. There are two rounds, because there are more kinds of incompatible sets
- * than sets with entries.
+ * In each round, every incompatible set replaces a different set. There are two rounds, because there are more kinds of
+ * incompatible sets than sets with entries.
  */
 const rounds: readonly (readonly Misfit[])[] = [
   [

@@ -119,7 +119,7 @@ describe("the node", () => {
     await eventually(async () => assert.ok(told().includes("Starting Node node-1: ")));
   });
 
-  it("is not eligible after the autoscaler has marked it, and the program keeps running", async () => {
+  it("is reported as not eligible after the autoscaler has marked it, while the program keeps running", async () => {
     assert.equal((await get("127.0.0.1:10256/healthz"))[0], 200);
     const taints = [{ key: "ToBeDeletedByClusterAutoscaler", effect: "NoSchedule" }];
     server.apply(node({ name: "node-1", spec: { taints } }));

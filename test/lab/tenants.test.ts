@@ -156,8 +156,8 @@ for (const mode of ["ipvs", "iptables", "userspace"] as const) {
       removeNodeNetwork([pod]);
     });
 
-    it(`affects neither victims' answers nor the node's ports and addresses during ${stepCount} objects`, async () => {
-      // Linux's schedulers and the SCTP port match, which Services may use.
+    it(`affects neither victims' answers nor the node's ports and addresses: ${stepCount} objects`, async () => {
+      // Services may cause the kernel to load Linux's schedulers and the SCTP port match.
       const expected =
         /^(?:ip_vs(?:_(?:rr|wrr|lc|wlc|lblcr?|dh|sh|sed|nq|fo|ovf|mh|twos))?|xt_sctp)$/;
       const modulesBefore = modules();

@@ -160,7 +160,7 @@ describe(`${serviceCount} Services with ${endpointCount} endpoints each, over HT
     cluster.server = undefined;
     await pause(3_000);
     await cluster.start(apiPort);
-    // Reflectors reconnect at different times, so the first change after the outage shows when they are back.
+    // Reflectors reconnect at different times. They are back once this change reaches the kernel.
     cluster.apply(sliceOf(18, positions(endpointCount + 1)));
     await until(async () => (await kernelChanges()).total > writes.total);
     const changed = await kernelChanges();

@@ -221,7 +221,7 @@ describe("annotations of a Service", () => {
       for (const connection of connections) await connection.ping(text);
     };
     // Two of three Nodes prefer one of two endpoints: 1/2 is more than 70% of 2/3.
-    // Connections that earlier tests closed drain.
+    // Connections that earlier tests closed are still draining.
     apply("a", "a", "b");
     await node.hasWeights(tcp, "pod-1 1, pod-2 0");
     assert.deepEqual(await shareOf(6), { "pod-1": 6, "pod-2": 0 });

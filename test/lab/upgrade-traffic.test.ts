@@ -1,7 +1,7 @@
 /**
  * Replaces an older build with the current one while clients use its state: open connections, and new ones through a
- * cluster IP and a node port. The operator's tools restore the older build's state, or with `OLDER_PROGRAM=PATH` that
- * build creates it.
+ * cluster IP and a node port. By default, the operator's tools restore the older build's state. With
+ * `OLDER_PROGRAM=PATH`, the older build itself creates it.
  */
 import assert from "node:assert/strict";
 import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";

@@ -5,8 +5,8 @@ import { type Outcome, type Probe, parseAnswer, requestText } from "./probe.ts";
 import { askSctp } from "./sctp.ts";
 
 /**
- * Datagrams are retransmitted, because a datagram that is too large for the path is lost while its sender learns the
- * size.
+ * Datagrams are retransmitted, because the first datagram that is too large for the path is lost. Only then does its
+ * sender learn the MTU.
  */
 const resendMs = 300;
 

@@ -51,7 +51,7 @@ export function documentText(results: readonly SectionResult[]): string {
 
 const modesIntroduction = `# Where packets go in iptables and userspace mode
 
-This page explains the sections of [data/packet-paths-modes.tsv](data/packet-paths-modes.tsv), using the terms of
+This page explains the sections of [data/packet-paths-modes.tsv](data/packet-paths-modes.tsv). The terms are those of
 [where packets go](packet-paths.md). Every path was tested with real connections, and \`kube-ipvs explain\` predicted each outcome.
 \`make packet-paths\` writes the file, and \`test/lab/packet-paths-modes.test.ts\` tests part of it in each run.
 `;

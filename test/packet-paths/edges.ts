@@ -1,6 +1,6 @@
 /**
- * kube-ipvs settings that change the outcomes of kube-proxy's IPVS mode, used together. The earlier sections do not use
- * them.
+ * Sections with kube-ipvs settings that change the outcomes of kube-proxy's IPVS mode. These sections use all of the
+ * settings together, and the earlier sections use none of them.
  */
 import { inColumns } from "./matrix.ts";
 import { echoes, type Path, type Section, transports } from "./path.ts";

@@ -59,7 +59,8 @@ const silence: Outcome = { expected: "silence" };
 const deniedOnNode: Outcome = { expected: "silence", except: inColumns("UDP", "EPERM") };
 
 /**
- * External policy Local: endpoints of `near` and of the other node, unless the connection is from an external client.
+ * Outcomes of external policy Local: connections reach the endpoint `near` and the one on the other node, except those
+ * from external clients.
  */
 function localToAll(near: string): (path: Path) => Outcome | undefined {
   return (path) => {
@@ -162,9 +163,7 @@ const tables: ModeSections = {
     ),
     section(
       "Large requests",
-      [
-        "Unlike in IPVS mode, IPv6 datagrams from the node reach an endpoint, because IPVS does not reject them.",
-      ],
+      ["IPv6 datagrams from the node reach an endpoint. In IPVS mode, IPVS drops them."],
       ({ target, expected }) =>
         target.kind === "service" && target.service === "narrow" ? { expected } : undefined,
     ),
@@ -177,7 +176,7 @@ const tables: ModeSections = {
     ),
     section(
       "Bridged pods, br_netfilter off",
-      ["Replies that stay on the bridge are not translated back, as in IPVS mode."],
+      ["As in IPVS mode, replies that stay on the bridge are not translated back."],
       (path) => {
         const otherwise = localToAll("bridged")(path);
         return path.from === "bridged-pod" && otherwise !== undefined

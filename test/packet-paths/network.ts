@@ -155,7 +155,7 @@ function forwardLines(name: string): string {
   `;
 }
 
-/** Only for packets from there, because pods behind node-2 must not reach the virtual IPs on the node. */
+/** Routes only packets from this link to the node, because pods behind node-2 must not reach the node's virtual IPs. */
 function farLines(link: string): string {
   return `
     ip -n node-2 rule add iif ${link} lookup 100

@@ -50,8 +50,8 @@ export type Size = Readonly<Partial<Record<Protocol, number>>>;
 
 /**
  * One row: the source, the destination and the expected outcome. The outcome is text: `local←client` is an answer of
- * backend `local`, which saw the client's address. Several outcomes are sorted and joined by `, `. `refused` and
- * `silence` are used as they are, and a failed system call is its error code.
+ * backend `local`, which saw the client's address. Several outcomes are sorted and joined by `, `. Other outcomes are
+ * `refused`, `silence`, and the error code of a failed system call.
  */
 export interface Path {
   /** The first cells of the row, under the section's headings. */
@@ -65,7 +65,7 @@ export interface Path {
   /** Outcomes for columns in which they differ. */
   readonly except?: Readonly<Partial<Record<ColumnName, string>>>;
   readonly payload?: Size;
-  /** An initial datagram flow whose outcome is ignored, so that the kernel learns the size. */
+  /** Whether the kernel first learns the size from a datagram flow whose outcome is ignored. */
   readonly isRehearsed?: boolean;
   readonly answer?: Size;
 }
@@ -77,7 +77,7 @@ export interface Section {
   readonly headings: readonly string[];
   readonly columns: readonly Column[];
   readonly paths: readonly Path[];
-  /** Shell lines for the node before and after its paths are tried. */
+  /** Shell lines that run on the node before and after the section's paths are tried. */
   readonly before?: string;
   readonly after?: string;
   /** Configuration file fields that differ from those of other sections. */

@@ -10,7 +10,7 @@ export type Addresses = Readonly<Record<IpFamily, string>>;
 export const node: Addresses = { IPv4: "192.168.10.11", IPv6: "fd00:10::11" };
 export const node2: Addresses = { IPv4: "192.168.10.12", IPv6: "fd00:10::12" };
 export const client: Addresses = { IPv4: "192.168.10.1", IPv6: "fd00:10::1" };
-/** Also an address of the client, in another network, for source ranges. */
+/** A second address of the client, in a different network, for source ranges. */
 export const branch: Addresses = { IPv4: "192.168.20.1", IPv6: "fd00:20::1" };
 /** The node's address on the links to its routed pods. */
 export const podGateway: Addresses = { IPv4: "10.244.1.1", IPv6: "fd00:244:1::1" };

@@ -40,9 +40,8 @@ const noneLocal: Section = {
     "The only endpoint is on the other node. As in kube-proxy's IPVS mode, the virtual servers get the " +
       "remote endpoints, without masquerading. Pods on this node are served. External clients get answers " +
       "from an address that they did not contact, and drop them. A process on the node is served at a node " +
-      "port, " +
-      "where its source is the node's address. It is not served at a virtual IP, because the other node sends " +
-      "the answer elsewhere.",
+      "port, where it sends from the node's address. At a virtual IP it is not served: it sends from that IP, " +
+      "so the answer goes elsewhere.",
     "The cluster IP also gets remote endpoints, although its internal policy is Local, because the Service " +
       "is reachable from outside. The next section has a Service that is reachable only inside the cluster.",
   ],
@@ -124,8 +123,8 @@ const ranges: Section = {
   title: "Source ranges",
   text: [
     "The client has two addresses, `client` and `branch`. Source ranges protect only load-balancer IPs. " +
-      "Pods and the node are also restricted as clients. The node is accepted if a range contains its node address, " +
-      "or if the process sets that address as its source. An IP family without any range is unrestricted.",
+      "They also restrict pods and processes on the node. Such a process is accepted if a range contains the node's " +
+      "address, or if it sets that address as its source. An IP family without any range is unrestricted.",
   ],
   headings: ["address", "allowed", "from"],
   columns: transports,

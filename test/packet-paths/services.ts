@@ -1,6 +1,6 @@
 /**
- * The Services that receive packets. They are dual-stack with all four kinds of address, and use either TCP and UDP or
- * SCTP.
+ * The Services that receive packets. They are dual-stack with all four kinds of address, and use either SCTP, or TCP and
+ * UDP.
  */
 import type { IpFamily } from "../../src/base/ip.ts";
 import type { Protocol } from "../../src/base/protocol.ts";

@@ -1,4 +1,4 @@
-/** The thread behind station.ts, which enters the namespace of its name and then executes requests. */
+/** The thread of a station (station.ts). It enters the namespace with the station's name, then executes requests. */
 import { parentPort, workerData } from "node:worker_threads";
 import { enterNetworkNamespace } from "../support/netns/network-namespace.ts";
 import { answerOn } from "./answer.ts";

@@ -19,7 +19,7 @@ import type { Station } from "./station.ts";
 
 export type Stations = ReadonlyMap<string, Station>;
 
-/** Expected silence always costs this wait. If an answer is expected, a slow machine gets more time. */
+/** How long to wait if silence is expected. If an answer is expected, a slow machine gets more time. */
 const silenceMs = 1_200;
 const answerMs = 10_000;
 /** Timeout if some connections are answered and others are not. */

@@ -30,7 +30,7 @@ export function commands(): readonly Command[] {
 
 function units(name: string, folder: string): Command {
   const limits = [
-    // One process per file takes a third more CPU time, but `make unit` uses this.
+    // `make unit` uses one process per file, which takes a third more CPU time.
     "--test-isolation=none",
     `--test-timeout=${countOf({ short: 180, long: 3_600 })}000`,
   ];

@@ -68,7 +68,7 @@ describe("a request that hangs in the kernel", () => {
   it("makes its socket unusable until the kernel returns", async () => {
     const seen = await stalling(`
       const socket = open(0, {});
-      // Long enough for the request to reach send(2) on a busy machine: later, it would not be sent.
+      // Long enough for the request to reach send(2) on a busy machine. After its timeout, it would not be sent.
       const early = [call(socket, stuck, 2000), call(socket, 2, 2100)];
       const poisoned = [
         ...(await Promise.all(early)),

@@ -53,7 +53,7 @@ describe("watch()", () => {
     );
     assert.equal(new Set(seen.datagrams.map(({ buffer }) => buffer)).size, seen.datagrams.length);
 
-    // The event arrives while the socket is closed, because nothing is delivered while this thread waits.
+    // While this thread waits, the event arrives but is not delivered, so the socket is closed before the delivery.
     const flipped = flipLoopback(actor, 10);
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 20);
     close(socket);

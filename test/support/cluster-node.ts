@@ -17,7 +17,7 @@ import { pauseAfterCheck } from "./pause-after-check.ts";
 import { Program } from "./program.ts";
 import { labRules } from "./rules-writer.ts";
 
-/** Fields of a KubeProxyConfiguration, which override those of every node. */
+/** Fields of a KubeProxyConfiguration that override the ones that all nodes have. */
 export interface NodeSettings {
   readonly mode?: "ipvs" | "iptables" | "userspace";
   readonly nodePortAddresses?: readonly string[];
@@ -34,7 +34,7 @@ export interface PrintedLine extends Readonly<Record<string, unknown>> {
 /** Timeout for processes, which are slow in a busy lab kernel. */
 export const graceMs = 60_000;
 
-/** Sysctls that every node sets and that tests do not need. */
+/** Sysctls that kube-ipvs sets on every node and that tests do not need. */
 const canaries: readonly string[] = ["expire_nodest_conn", "expire_quiescent_template"].map(
   (name) => `/proc/sys/net/ipv4/vs/${name}`,
 );

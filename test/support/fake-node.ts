@@ -44,7 +44,7 @@ export class FakeNode {
   readonly #clock = new FakeClock();
   readonly #listeners = new Map<string, HttpListenerOptions>();
   readonly #figures = new Map<string, number>();
-  /** Not one of the figures, because it does not depend on the state alone. */
+  /** Not in {@link #figures}, because it does not depend on the state alone. */
   lastCleanVerificationSeconds = 0;
   /** The record that a real daemon stores in a file. It is preserved across restarts. */
   #ownership: RecordedOwnership = nothingRecorded;

@@ -23,7 +23,7 @@ export class MemorySource implements ObjectSource {
 
   async start(listener: SourceListener): Promise<void> {
     this.#listener = listener;
-    // A new program does not know what its predecessor was told.
+    // A new program does not know the objects that were reported to its predecessor.
     this.#records.clear();
     for (const object of this.#objects.values()) this.#report(object, object);
     for (const kind of Object.values(kindsByName)) listener.onSynced(kind);

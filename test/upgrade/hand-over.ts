@@ -77,7 +77,7 @@ function isLeft({ file, line }: Difference): boolean {
 console.log(`${peerTitle(template)} in ${mode} mode, the current build in ${ourMode} mode`);
 const first = await startPeer();
 const ofPeer = await stableState();
-// Not earlier, because conntrack leaves connections that predate the rules untranslated.
+// Traffic starts only now, because conntrack never translates connections that are older than the rules.
 const traffic = new Traffic(podNamespace, targets);
 while ((await traffic.take()).long < longCount) await pause(500);
 await reportTraffic("under the other proxy");

@@ -1,6 +1,6 @@
 /**
  * Prints this build's kernel state for `objects.ts`: `node test/lab/boot.ts -- node test/upgrade/record.ts`. Save it as
- * states/VERSION-COMMIT.json before you change the written state. With a command that contains `{config}`, and `ipvs`
+ * states/VERSION-COMMIT.json before you change what kube-ipvs writes. With a command that contains `{config}`, and `ipvs`
  * or `iptables`, prints that proxy's state, to be saved in other-proxies/.
  */
 import { mkdtempSync } from "node:fs";

@@ -1,7 +1,7 @@
 /**
  * Tests what happens if other software deletes or creates kube-ipvs's nf_tables tables: rules and sets return at once,
- * connections continue, and clients that source ranges block get through for at most a moment. Needs a kernel with
- * nf_tables. TEST_FLUSHES is the number of flushes once a minute.
+ * connections continue, and clients outside the source ranges get through for at most a moment. Needs a kernel with
+ * nf_tables. TEST_FLUSHES is the number of flushes in the test that flushes once a minute.
  */
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -25,7 +25,7 @@ import { countOf } from "../../support/seeds.ts";
 const pod = { name: "pod-1", address: "10.244.1.10" };
 const endpoints = [endpoint(pod.address, { nodeName: "node-1" })];
 const clusterIp = "10.96.0.10";
-/** Load-balancer addresses that admit the client, and others that block it. */
+/** A load-balancer IP whose source ranges contain the client, and one whose source ranges do not. */
 const [open, closed] = ["203.0.113.10", "203.0.113.20"];
 
 function limited(name: string, address: string, serviceIp: string, range: string): ApiObject {
@@ -97,9 +97,9 @@ async function knock(address: string, onConnect: () => void): Promise<void> {
 }
 
 interface Seen {
-  /** Longest time after a flush in which the rules differed from what was written. */
+  /** The longest time after a flush until the rules were complete again. */
   readonly withoutRulesMs: number;
-  /** Longest time between a flush and a connection that source ranges should have blocked. */
+  /** The longest time between a flush and a connection that source ranges should have blocked. */
   readonly admittedMs: number;
   readonly knocks: number;
   readonly admitted: number;

@@ -1,8 +1,8 @@
 /**
- * Tests moves between iptables and nf_tables that SIGKILL interrupts, starting from states of kube-ipvs, an earlier
- * version and kube-proxy. A change of the configuration file ends a running kube-ipvs, and the test restarts it, as
- * kubelet does. During all moves, clients have open connections and open new ones, and one client tries to reach a
- * Service that must not admit it.
+ * Tests moves between iptables and nf_tables that SIGKILL interrupts. The moves begin with states of kube-ipvs, of an
+ * earlier version and of kube-proxy. A change of the configuration file ends a running kube-ipvs, and the test restarts
+ * it, as kubelet does. During all moves, clients have open connections and open new ones, and one client tries to reach
+ * a Service that must not admit it.
  */
 import assert from "node:assert/strict";
 import { mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
@@ -51,7 +51,7 @@ function replayed({ health: _, ...state }: KernelState): readonly string[] {
   return replayLines(state);
 }
 
-/** The load balancer in `objects.ts`, with a client in one of its source ranges, and more clients of the others. */
+/** More clients of the targets, and the load balancer's clients: one inside its source ranges, and one outside. */
 const ofGate = [
   ...targets,
   "10.96.0.10:80@192.168.10.3",

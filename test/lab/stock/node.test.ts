@@ -202,7 +202,7 @@ describe("a node with a distribution's kernel", { timeout: 3_000_000 }, () => {
     );
   });
 
-  it("is understood by doctor", () => {
+  it("has no problem according to doctor", () => {
     const { out, err } = kubeIpvs("doctor", "-o", "json");
     assert.notEqual(out, "", err);
     const { checks } = JSON.parse(out) as {

@@ -363,12 +363,12 @@ static void ends_at_the_deadline_under_a_flood(void) {
 
 void run_exchange_cases(void) {
   static const struct test_case cases[] = {
-      {"an acknowledgement of the last request ends it", ends_at_acknowledgement},
+      {"an acknowledgement of the last request ends the call", ends_at_acknowledgement},
       {"errors of earlier requests are kept", keeps_errors_of_earlier_requests},
       {"a dump ends at DONE", ends_a_dump_at_done},
       {"a long reply arrives in pieces, for one request", ends_at_a_piece_and_goes_on},
       {"the end may be inside a datagram", finds_the_end_inside_a_datagram},
-      {"stale replies never end it", never_ends_at_a_stale_reply},
+      {"stale replies never end a call", never_ends_at_a_stale_reply},
       {"silence causes ETIMEDOUT", times_out_with_nothing},
       {"malformed headers cause EBADMSG and keep the bytes", reports_malformed_datagrams},
       {"a malformed tail causes EBADMSG", reports_a_malformed_tail},
@@ -376,7 +376,7 @@ void run_exchange_cases(void) {
       {"a datagram larger than any kernel datagram causes EMSGSIZE",
        refuses_a_datagram_that_no_kernel_sends},
       {"requests are executed one by one", carries_out_one_by_one},
-      {"a piece of these ends between two requests", ends_a_piece_between_two},
+      {"a piece of their replies ends between two requests", ends_a_piece_between_two},
       {"no request is sent after an unanswered one", sends_no_more_after_silence},
       {"requests without an end are not sent", refuses_requests_without_ends},
       {"empty datagrams are ignored", ignores_empty_datagrams},

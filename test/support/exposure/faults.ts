@@ -146,7 +146,7 @@ function kill(nth: number, text: string): Fault {
   };
 }
 
-/** Shortens a restore to its first change and the number of changes. */
+/** Shortens the text of a restore to its first change and the number of changes. */
 function shortened(text: string): string {
   const [first = "", ...others] = text.split(", ");
   return others.length === 0 ? first : `${first} and ${others.length} more`;

@@ -79,8 +79,8 @@ function shutOut(ports: Ports): readonly Probe[] {
 }
 
 /**
- * Admitted clients must not reach a node process instead. Addresses with several ports are omitted, because the entry
- * that marks a virtual server as kube-ipvs's opens its port for a moment.
+ * Admitted clients must not reach a node process instead of an endpoint. Addresses with several ports are omitted,
+ * because the entry that marks a virtual server as kube-ipvs's opens its port for a moment.
  */
 function ownPorts(services: readonly ServiceRecord[]): readonly Probe[] {
   const portsByAddress = new Map<IpAddress, Set<number>>();
@@ -99,8 +99,8 @@ function ownPorts(services: readonly ServiceRecord[]): readonly Probe[] {
 }
 
 /**
- * Admitted clients of port ranges must not reach a node process instead. At an address that is already bound, rules mark
- * packets a moment before the virtual server exists.
+ * Admitted clients of port ranges must not reach a node process instead of an endpoint, except for a moment: at an
+ * address that is already bound, rules mark packets before the virtual server exists.
  */
 function portsInRanges(services: readonly ServiceRecord[]): readonly Probe[] {
   return services.flatMap((service) => {

@@ -34,12 +34,12 @@ export interface Run {
   readonly requests: readonly (readonly Operation[])[];
 }
 
-/** Number of syncs during the fault. They are a second apart, except that the second follows immediately. */
+/** Number of syncs during the fault. The second sync follows immediately, and the others are a second apart. */
 const syncsWithFault = 4;
 /** Longer than the longest retry delay. */
 const longPauseMs = 700_000;
 
-/** Runs without a fault, then with each single fault, or with every `share`-th. */
+/** Runs without a fault, then with each single fault, or with every `share`-th fault. */
 export async function* playWithFaults(
   scenario: Scenario,
   share: number = 1,

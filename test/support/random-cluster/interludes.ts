@@ -85,7 +85,7 @@ export async function undergo(interlude: Interlude, node: FakeNode): Promise<voi
     case "refuse":
       return node.kernel.operations.failNth(interlude.nth, interlude.errno);
     case "move":
-      // A virtual server on an address that disappeared unnoticed is not recognized as kube-ipvs's.
+      // If an address disappears unnoticed, a virtual server on it is not recognized as kube-ipvs's.
       await node.settle();
       node.kernel.link.setNodeAddresses(interlude.addresses);
       return node.settle();

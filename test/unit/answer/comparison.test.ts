@@ -26,7 +26,7 @@ function nodeOf(items: readonly ServiceRow[], more: Partial<NodeServices> = {}):
   return { apiVersion, kind: "NodeServices", time, items, ...nothing, ...more };
 }
 
-/** The differences of n3 from n1 and n2, and of n1 and n2. */
+/** The differences of n3 from n1 and n2, and between n1 and n2. */
 function differences(third: NodeServices, row: ServiceRow = rowOf()): readonly string[] {
   const nodes = new Map([
     ["n1", nodeOf([row])],
@@ -68,7 +68,7 @@ describe("a comparison of nodes", () => {
     assert.deepEqual(differences(nodeOf([rowOf(), other])), ["n3 has this frontend"]);
   });
 
-  it("ignores what differs between nodes anyway", () => {
+  it("ignores fields that always differ between nodes", () => {
     const local = [endpointRow(1), endpointRow(2, { reason: "other-node" })];
     const policy = { trafficPolicy: "Local" } as const;
     assert.deepEqual(
@@ -102,7 +102,7 @@ describe("a comparison of nodes", () => {
     );
   });
 
-  it("says since when, from the node's history, or else from its problems", () => {
+  it("shows since when a node differs, from its history or else from its problems", () => {
     const problems = [
       { reason: "drift", message: "short", sinceSeconds: 5 },
       { reason: "api-server-unreachable", message: "API server does not answer", sinceSeconds: 65 },

@@ -27,7 +27,7 @@ const rows: readonly Row[] = [
 ];
 
 describe("a table", () => {
-  it("is aligned, with numbers on the right and - for missing values", () => {
+  it("is aligned, with numbers right-aligned and a dash for missing values", () => {
     assert.deepEqual(linesOf([table(columns, rows)], {}), [
       "NAME    COUNT  RULE",
       "first       7  -m set --match-set KUBE-CLUSTER-IP dst,dst -j ACCEPT",

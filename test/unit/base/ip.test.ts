@@ -63,7 +63,7 @@ describe("parseIpAddress", () => {
       fc.property(fc.array(piece, { maxLength: 16 }), (pieces) => {
         const text = pieces.join("");
         if (text.length > 45 || !text.includes(":")) return;
-        // Leading zeros in the dotted part are accepted, as upstream but not Node.js does.
+        // Leading zeros in the dotted part are accepted, as in upstream Kubernetes but not in Node.js.
         if (/(^|[:.])0\d+\./.test(text)) return;
         assert.equal(parseIpAddress(text) !== undefined, isIPv6(text), text);
       }),

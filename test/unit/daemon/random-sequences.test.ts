@@ -72,7 +72,7 @@ async function endOf({ flags, steps }: Sequence): Promise<FakeNode> {
   return node;
 }
 
-/** Starts on an empty kernel with the same objects in a different order and with the same address owners. */
+/** Starts a node with an empty kernel, the same objects in a different order, and the same address owners. */
 async function freshStart(after: FakeNode): Promise<FakeNode> {
   const node = new FakeNode(after.flags, after.holders());
   node.kernel.link.setNodeAddresses(after.kernel.link.peekNode());

@@ -278,7 +278,7 @@ for (const [how, ownership] of [
   ["as the Service claims it", { foreignVirtualServers: "delete", excludeCidrs: [] }],
   ["before, in an excluded network", excluded],
 ] as const) {
-  it(`with \`delete\`, a Service gets the virtual server that a third party made while we run: ${how}`, async () => {
+  it(`with \`delete\`, a Service gets the virtual server that a third party creates while kube-ipvs runs: ${how}`, async () => {
     const bench = new Bench(new FakeKernel(), { ownership });
     await bench.sync();
     await make(bench.kernel, foreign);

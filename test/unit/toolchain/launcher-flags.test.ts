@@ -154,7 +154,7 @@ describe("the launcher's allocator settings", () => {
     ]);
     const before = anonymousMb();
     for (const pair of blocks) pair[0] = undefined;
-    // The second call waits for memory that a background thread of the first one frees.
+    // The second call waits until a background thread of the first one has freed the memory.
     gc();
     gc();
     const freed = before - anonymousMb();

@@ -57,7 +57,7 @@ describe("the installation of dependencies", () => {
   });
 });
 
-/** A folder with copies of these files and links to the packages, which is removed after the test. */
+/** Copies these files, without node_modules, into a folder that is removed after the test. */
 function copyOf(test: TestContext, ...names: readonly string[]): string {
   mkdirSync(join(project, "build"), { recursive: true });
   const folder = mkdtempSync(join(project, "build/copy-"));

@@ -24,7 +24,7 @@ async function list(server: ApiServer, pathAndQuery: string): Promise<Listed> {
 
 const names = ({ items }: Listed): readonly string[] => items.map(({ metadata }) => metadata.name);
 
-/** Reads `count` lines of a watch: the type and name, or the type and revision for a bookmark. */
+/** Reads `count` lines of a watch: type and name of each, or type and revision for a bookmark. */
 async function watchLines(
   server: ApiServer,
   query: string,

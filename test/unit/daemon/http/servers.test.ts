@@ -55,7 +55,7 @@ describe("startServers", () => {
     for (const url of urls) await assert.rejects(fetch(`${url}/healthz`));
   });
 
-  it("a port that ends the program is an Event on the Node, but a retried one is not", async () => {
+  it("a port in use causes an Event on the Node if it ends the program, but not if it is retried", async () => {
     const other = createServer();
     await new Promise<void>((resolve) => other.listen(0, "127.0.0.1", resolve));
     const address = {

@@ -33,7 +33,7 @@ it("a gateway stays reserved while its routes are missing", async () => {
   assert.equal(await node.refresh(), before);
 });
 
-it("another Node's address that a Service claims while the node is read is reserved immediately", async () => {
+it("an address of another Node is reserved immediately if a Service claims it while the node is read", async () => {
   const [families, live] = [["IPv4"] as const, { current: load({}).config }];
   const kernel = new FakeKernel();
   // A new object after each change, as OtherNodes returns it.

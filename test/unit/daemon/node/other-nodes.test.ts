@@ -406,7 +406,7 @@ describe("addresses of other Nodes", () => {
     assert.equal(stage.clock.pendingTimers, 0);
   });
 
-  it("come with the weights of Nodes, and are read for them while a Service needs weights", async () => {
+  it("are read together with the weights of Nodes, and also while a Service needs only weights", async () => {
     let weights: Readonly<Record<string, number>> = { "node-2": 4 };
     let readings = 0;
     const stage = new Stage({

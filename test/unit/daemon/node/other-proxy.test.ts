@@ -134,7 +134,7 @@ describe("the mode port", () => {
   }
 });
 
-describe("the mode port, by who listens", () => {
+describe("the mode port, by the user who listens", () => {
   after(() => {
     listening = listListeningSockets;
   });

@@ -10,7 +10,7 @@ import { FakeClock } from "../../../support/fake-clock.ts";
 const cluster = { objectsFrom: { kind: "cluster" } } as const;
 
 /**
- * Returns the error after twice the time, or undefined if there is none. Calls `during` once a second.
+ * Waits for twice the time limit, and calls `during` once a second. Returns the error, or undefined if there is none.
  */
 async function said(
   config: Parameters<typeof answerDeadline>[0],

@@ -80,7 +80,7 @@ describe("start times of drains in the state file", () => {
 
   it("give the next program the start of a drain, converted to that program's clock", async () => {
     await kept([first]);
-    // The drain began 600 ms earlier. The next program has also run for one second, a minute later.
+    // The drain began 600 ms before it was recorded. The next program reads it a minute later, after running for 1 s.
     const next = open(110_000);
     assert.equal(next.recall(drainKey(first)), 1_000 - 600 - 60_000);
     assert.equal(next.whyUnknown, undefined);

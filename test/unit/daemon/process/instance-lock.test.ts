@@ -119,7 +119,7 @@ describe("the instance lock", () => {
     child.kill("SIGKILL");
   });
 
-  /** Starts a non-root process that has the name. It creates its socket as that user. */
+  /** Creates a socket with the lock's name as a non-root user. Returns a function that closes it. */
   async function userWith(name: string, answer: (socket: Socket) => void): Promise<() => void> {
     process.seteuid?.(nobody);
     try {

@@ -83,7 +83,7 @@ const ages = [
   ["a younger", 10],
 ] as const;
 
-/** Returns a node on which the holder was served before an older Service requested its external IP. */
+/** Returns a node that served the Service `held` before an older Service requested the same external IP. */
 function servedBefore(held: ServiceRecord): Node {
   return new Node()
     .put(held)
