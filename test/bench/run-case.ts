@@ -1,6 +1,6 @@
 /**
  * Runs one case in its own process and network namespace: `run-case.ts NAME FILE SECONDS` writes the result to FILE as
- * JSON after at most this many seconds, and prints a line for each step.
+ * JSON after at most SECONDS, and prints a line for each step.
  */
 import { writeFileSync } from "node:fs";
 import { loadavg } from "node:os";

@@ -27,7 +27,7 @@ import { ourCommand } from "./subject.ts";
 const watches = 3;
 const timeoutMs = 120_000;
 const synced = "SyncProxyRules complete";
-/** Removes everything that a node does not have before a first start. */
+/** Removes what the program has created, so that the kernel is as before a first start. */
 const emptyKernel = `ip link del kube-ipvs0 2> /dev/null || true
 for restore in iptables-restore ip6tables-restore iptables-nft-restore ip6tables-nft-restore; do
   printf '*nat\\nCOMMIT\\n*filter\\nCOMMIT\\n*mangle\\nCOMMIT\\n' | $restore 2> /dev/null || true

@@ -25,7 +25,8 @@ interface ReportedSpec {
 export type GinkgoReport = readonly { readonly SpecReports: readonly ReportedSpec[] | null }[];
 
 /**
- * Returns the specs that ran or skipped themselves, by title. Specs outside the focus have no reason and are omitted.
+ * Returns the specs that ran or skipped themselves, by title. Omits specs outside the focus, which were skipped without a
+ * reason.
  */
 export function specResults(report: GinkgoReport): readonly SpecResult[] {
   const specs = report.flatMap(({ SpecReports }) => SpecReports ?? []);

@@ -2,7 +2,7 @@
 
 type Row = readonly (string | number)[];
 
-/** Replaces the rows of the table `earlier` whose first `keys` columns equal those of one of `rows`. */
+/** Adds rows to the table `earlier`. Each new row replaces the old row whose first `keys` columns are the same. */
 export function withRows(earlier: string, head: Row, rows: readonly Row[], keys: number): string {
   const keyOf = (line: string): string => line.split("\t").slice(0, keys).join("\t");
   const lines = rows.map((row) => row.join("\t"));

@@ -4,7 +4,7 @@ import { Cluster, clusterIp, pods } from "./cluster.ts";
 import { show, showEnd, showStep, showVerdict, startDots } from "./screen.ts";
 import { type Step, steps } from "./steps.ts";
 
-/** What a test removes while the daemon is paused, to verify that the demo detects it. */
+/** Commands that each remove an object while the daemon is paused. A test verifies that the demo detects the loss. */
 const sabotages: Readonly<Record<string, string>> = {
   "masquerade-rule":
     "iptables -t nat -D KUBE-POSTROUTING -m comment --comment 'kubernetes service traffic requiring SNAT' -j MASQUERADE --random-fully",

@@ -1,6 +1,6 @@
 /**
- * Tests `deploy/roll-out` with a kubectl that stores nodes in files and patches kube-proxy's DaemonSet with the real
- * kubectl.
+ * Tests `deploy/roll-out` with a kubectl stub that stores nodes in files, and calls the real kubectl to patch
+ * kube-proxy's DaemonSet.
  */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";

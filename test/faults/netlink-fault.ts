@@ -7,7 +7,7 @@ export const library: string = join(import.meta.dirname, "../../build/test/netli
 const file = "/run/faults/netlink-fault";
 const hitsFile = `${file}.hits`;
 
-/** A program with the library, which does nothing until a test requests a fault. */
+/** Starts a program with the library. The library does nothing until a test requests a fault. */
 export const underFaults: ProgramStart = {
   environment: { LD_PRELOAD: [library, ...otherLibraries()].join(":"), NETLINK_FAULT: file },
 };

@@ -33,7 +33,7 @@ export class Traffic {
     this.#lines = createInterface(this.#client.stdout);
   }
 
-  /** Returns the figures since the last call after all connections in progress have ended. */
+  /** Waits until all connections in progress have ended, and returns the figures since the last call. */
   async take(): Promise<Figures> {
     const answer = once(this.#lines, "line");
     this.#client.stdin?.write("figures\n");

@@ -230,7 +230,7 @@ export class World {
     return this.program.output.length;
   }
 
-  /** Planned once for each object state, because it is read repeatedly. */
+  /** The plan is computed once for each object state, because it is read repeatedly. */
   #planned(): KernelText {
     const { version } = this.objects;
     if (this.#plan.version !== version) {

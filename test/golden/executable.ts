@@ -20,7 +20,7 @@ const program: string = join(import.meta.dirname, "../../dist/kube-ipvs");
 const deadlineMs = 60_000;
 
 export interface ExecutableRun {
-  /** The differences after each step, and after the last step also those after the exit. */
+  /** The differences after each step. Those of the last step include the differences after the exit. */
   readonly steps: readonly (readonly Difference[])[];
   /** Exit status after SIGTERM. */
   readonly exitStatus: number | null;

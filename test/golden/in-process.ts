@@ -30,7 +30,7 @@ const deadlineMs = 60_000;
  */
 let emptyBackend: BackendChoice | undefined;
 
-/** The differences after each step, and after the last step also those after the daemon has stopped. */
+/** The differences after each step. Those of the last step include the differences after the daemon has stopped. */
 export function runInProcess(scenario: Scenario): Promise<readonly (readonly Difference[])[]> {
   return withNetworkNamespace("golden", [...nodeSetUp, ...scenario.pre], async () => {
     const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-golden-"));

@@ -30,7 +30,7 @@ import {
 const namespace = "contract";
 /** A native rule that iptables cannot express. */
 const nativeRule = "numgen random mod 2 0 counter";
-/** Failure messages include the reason why rules or their generation could not be read. */
+/** Prints the reason if rules or their generation cannot be read. */
 const log: Logger = { ...silentLogger, info: (event, keys) => console.error(event, keys) };
 /** Undefined if iptables is not installed. Rules are then written with nf_tables. */
 const iptablesBackend = await chooseBackend(runProgram).catch(() => undefined);

@@ -33,7 +33,7 @@ const exampleWrittenMs = statSync(example).mtimeMs;
 
 const session = new ShellSession(project, `${project}/dist:${process.env["PATH"]}`);
 
-/** Returns a command's final output, because the program may need a moment. */
+/** Repeats a command until it prints the documented output, because the program may need a moment. */
 async function settled({ command, output }: DocumentedCommand): Promise<string> {
   const deadlineMs = performance.now() + settleMs;
   for (;;) {

@@ -66,7 +66,7 @@ const beside: Claim = {
 };
 const claims: readonly Claim[] = [before98, while99, beside];
 
-/** The node port is served on the other node address. On this address, there is a foreign virtual server. */
+/** This address has a foreign virtual server, so the node port is served only at the other node address. */
 const nodePortPlace = "192.168.10.11:30098";
 
 let node: ClusterNode;

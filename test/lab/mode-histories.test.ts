@@ -1,6 +1,6 @@
 /**
- * Tests a node whose mode changes repeatedly while Services change and the program is killed at any moment of its
- * startup. The final state must equal that of a start on an empty node.
+ * Tests a node whose mode changes repeatedly, while Services change and while the program is killed at any moment of
+ * its startup. The final state must equal that of a start on an empty node.
  */
 import assert from "node:assert/strict";
 import { after, afterEach, before, describe, it } from "node:test";

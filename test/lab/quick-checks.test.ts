@@ -1,6 +1,6 @@
 /**
- * Tests that third-party removals and changes to the node's links and addresses are repaired long before the next
- * periodic sync, which is an hour away in this test.
+ * Tests that third-party removals are repaired, and changes of the node's links and addresses are applied, long before
+ * the next periodic sync, which is an hour away in this test.
  */
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";

@@ -242,7 +242,7 @@ const injected: readonly Injected[] = [
   {
     ...{ kind: "entry", title: "an entry", errno: 12, reason: "ENOMEM" },
     ...{ address: "10.96.0.77", port: 7_777, protocol: 12, subsystem: setSubsystem },
-    // The key of the nft element, or IPSET_ATTR_PORT, because other ipsets also contain the address.
+    // The bytes are the key of the nft element, or IPSET_ATTR_PORT, because other ipsets also contain the address.
     content:
       labRules === "nftables"
         ? Uint8Array.of(10, 96, 0, 77, 6, 0, 0, 0, ...portBytes)

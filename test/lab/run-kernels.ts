@@ -67,7 +67,7 @@ const nftablesSuites: readonly string[] = [
   "kernels/killed-moves",
 ];
 
-/** Suites that also run without iptables and ipset. They skip cases that concern only these. */
+/** Suites that also run without iptables and ipset. They skip cases that concern only iptables or ipset. */
 const suitesWithoutIptables: readonly string[] = [
   "golden",
   "contract",

@@ -40,7 +40,7 @@ class Cluster {
   server: ApiServer | undefined;
   #plan: KernelText | undefined;
 
-  /** Planned once for each object state, because planning takes longer than reading the kernel. */
+  /** The plan is computed once for each object state, because planning takes longer than reading the kernel. */
   get planned(): KernelText {
     this.#plan ??= plannedText(this.objects.values());
     return this.#plan;

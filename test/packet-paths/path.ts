@@ -88,7 +88,7 @@ export function expectedIn(path: Path, column: Column): string {
   return path.except?.[columnName(column)] ?? path.expected;
 }
 
-/** Packets that are too large are lost on the link, not because of a rule. */
+/** Whether `explain` predicts the outcome. If packets are too large, they are lost on the link, not because of a rule. */
 export function isExplained(path: Path, column: Column): boolean {
   return path.payload === undefined || expectedIn(path, column) !== "silence";
 }

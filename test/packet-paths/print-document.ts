@@ -1,4 +1,4 @@
-/** Prints docs/reports/packet-paths.md, a form feed, and its data file, from a run: `make packet-paths`. */
+/** Tests all paths, and prints docs/reports/packet-paths.md, a form feed and its data file: `make packet-paths`. */
 import { dataText, documentText } from "./document.ts";
 import { runPacketPaths } from "./run.ts";
 

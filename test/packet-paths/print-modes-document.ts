@@ -1,6 +1,6 @@
 /**
- * Prints docs/reports/packet-paths-modes.md, a form feed, and its data file, from a run: `make packet-paths`. Fails if
- * `explain` predicts other outcomes.
+ * Tests all paths, and prints docs/reports/packet-paths-modes.md, a form feed and its data file: `make packet-paths`.
+ * Fails if `explain` predicts other outcomes.
  */
 import { modesDataText, modesDocumentText } from "./document.ts";
 import { explainedOtherwise } from "./explained-otherwise.ts";

@@ -39,7 +39,7 @@ export async function startProxy(
 export async function startUserspaceProxy(
   fields: Fields = {},
 ): Promise<Pick<Proxy, "stop" | "modeView">> {
-  // On a busy machine, an answer may take longer than the idle timeout of a client.
+  // A long UDP timeout, because on a busy machine an answer may take longer than the usual one.
   const config = { ...configOf({ mode: "userspace", ...fields }), udpTimeoutMs: 10_000 };
   const health = new ProxyHealth(systemClock, 2 * config.syncPeriodMs);
   const parts = { clock: systemClock, log: silentLogger, metrics: silentMetrics, health };

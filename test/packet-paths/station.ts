@@ -16,7 +16,7 @@ export class Station {
   readonly #pending = new Map<number, Pending>();
   #calls = 0;
 
-  /** `name` is the namespace's name, and also this place's answer. */
+  /** `name` is the namespace's name. This place also answers with it. */
   constructor(name: string) {
     this.name = name;
     this.#worker = new Worker(new URL("./station-thread.ts", import.meta.url), {

@@ -34,8 +34,8 @@ interface Cell {
 
 export interface WalkOptions {
   /**
-   * If endpoints are chosen at random, the maximum number of connections until every expected endpoint is seen. Round
-   * robin if absent.
+   * If endpoints are chosen at random, the maximum number of connections until every expected endpoint is seen. If absent,
+   * endpoints are chosen by round robin.
    */
   readonly mostProbes?: number;
   /** Whether all addresses of a Service share one round-robin order. If absent, each address has its own. */

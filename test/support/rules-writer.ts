@@ -12,7 +12,7 @@ export const labRules: "nftables" | undefined =
 export const rulesFlags: readonly string[] =
   labRules === undefined ? [] : [`--kube-ipvs-rules=${labRules}`];
 
-/** Labels of rule and set changes. All rules and sets are rewritten when they move to nf_tables. */
+/** Metric labels of the rule and set changes when all rules and sets move to nf_tables. */
 export const movedChange: RegExp =
   labRules === undefined ? /^$/ : /kind="(?:set|entry|chain|jump)-[a-z]+"/;
 

@@ -31,7 +31,7 @@ export function tarOf(folder: string, options: ArchiveOptions): Buffer {
   );
 }
 
-/** The mode of sources, which does not depend on the umask of the checkout. */
+/** The mode of source files in archives, whatever the umask of the checkout. */
 export const plainMode = "u+rw,go=u,go-w";
 
 /**

@@ -32,7 +32,7 @@ function packageIn(text: string, file: string): DebianPackage {
   };
 }
 
-/** Adds Debian's packages to the program's document. The purl has package-url's type deb. */
+/** Adds Debian's packages to the program's document. Their purls (package URLs) have the type deb. */
 export function imageBill(program: Bom, packages: readonly DebianPackage[]): Bom {
   const components = packages.map(({ name, version, architecture }) => {
     const encoded = encodeURIComponent(version).replaceAll("%3A", ":");

@@ -22,7 +22,7 @@ const servicePort = 80;
 interface Plan {
   readonly services: number;
   readonly changes: number;
-  /** Number of changes for another proxy, which may need many seconds for each. If absent, it is not measured. */
+  /** Number of changes for another proxy, which may need many seconds for each. If absent, that proxy is not measured. */
   readonly peerChanges?: number;
   readonly memory: string;
   readonly expectedSeconds: number;

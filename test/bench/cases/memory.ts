@@ -19,7 +19,7 @@ interface Plan extends ClusterSize {
   readonly expectedSeconds: number;
 }
 
-/** The bounds up to 5,000 × 5 are the memory of kube-proxy 1.36 in IPVS mode. */
+/** Up to 5,000 × 5, the limits are what kube-proxy 1.36 uses in IPVS mode. */
 const plans: readonly Plan[] = [
   { services: 1_000, endpoints: 5, mostMb: 73, expectedSeconds: 40 },
   { services: 5_000, endpoints: 5, mostMb: 127, expectedSeconds: 50 },

@@ -99,8 +99,8 @@ function ownPorts(services: readonly ServiceRecord[]): readonly Probe[] {
 }
 
 /**
- * Admitted clients of port ranges must not reach a node process instead of an endpoint, except for a moment: at an
- * address that is already bound, rules mark packets before the virtual server exists.
+ * A client that a port range admits must not reach a node process. It may during a sync if the address is already
+ * bound, because the rules that mark its packets are written before the virtual server.
  */
 function portsInRanges(services: readonly ServiceRecord[]): readonly Probe[] {
   return services.flatMap((service) => {

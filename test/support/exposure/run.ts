@@ -1,6 +1,7 @@
 /**
  * Runs a scenario with one fault, and judges packets after every change to the fake kernel. A run is exposed if a
- * change admits a previously rejected packet, or if a packet is still admitted after a sync that knew all results.
+ * change admits a previously rejected packet, or if a packet is still admitted after a sync in which the result of
+ * every request was known.
  */
 import type { ServiceRecord } from "../../../src/api/objects.ts";
 import { planEmptyRules } from "../../../src/plan/rules.ts";

@@ -1,6 +1,6 @@
 /**
- * Executes on the fake kernel the commands with which random walks change a node as an operator or other software
- * would: `ipvsadm -D -t 10.96.0.10:80`, `ipset del KUBE-CLUSTER-IP 10.96.0.10,tcp:80`.
+ * Executes commands on the fake kernel. Random walks use them to change a node as an operator or other software would:
+ * `ipvsadm -D -t 10.96.0.10:80`, `ipset del KUBE-CLUSTER-IP 10.96.0.10,tcp:80`.
  */
 import {
   familyOf,

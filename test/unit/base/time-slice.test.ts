@@ -61,8 +61,8 @@ describe("inSlices", () => {
     };
     setImmediate(look);
     await inSlices(tickingClock(2), pieces(480, done));
-    // The clock is checked every 16 pieces and advances 2 ms per check. The work pauses after every third check, but for
-    // the first time after the fourth.
+    // The clock is checked every 16 pieces and advances 2 ms per check. The work pauses after the fourth check, and then
+    // after every third one.
     assert.deepEqual(seen, [64, 112, 160, 208, 256, 304, 352, 400, 448]);
   });
 

@@ -48,7 +48,7 @@ async function make(kernel: FakeKernel, virtualServer: VirtualServer): Promise<v
 /** A record that persists across one node's restarts. */
 function keptRecord(): {
   kept(): RecordedOwnership;
-  /** The record before the first write of the sync that changed it last. */
+  /** The record as it was before the first write of the last sync that changed it. */
   keptAhead(): RecordedOwnership;
   writeCount(): number;
   forStart(): OwnershipRecord;

@@ -59,8 +59,8 @@ describe("the launcher's flags", () => {
   });
 
   /**
-   * From 2 GB, the heap grows to four times the used size before the next collection. With less, it grows to less than
-   * twice the used size.
+   * With a limit of 2 GB or more, the heap grows to four times the used size before the next collection. With a lower
+   * limit, it grows to less than twice the used size.
    */
   it("limit the heap to less than 2 GB, with room for 100,000 Services", () => {
     const limitMb = Number(evaluate("v8.getHeapStatistics().heap_size_limit", flags)) / 2 ** 20;

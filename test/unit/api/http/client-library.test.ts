@@ -12,7 +12,7 @@ import { CoreV1Api, KubeConfig, ListWatch, type V1Service, Watch } from "@kubern
 
 type Answer = (response: ServerResponse) => void;
 
-/** The library's timeout for a silent watch, a private field that is set here so that no test waits for 30 s. */
+/** The library's private field for the timeout of a silent watch. It is set here so that no test waits for 30 s. */
 const quietLimit = "requestTimeoutMs";
 /** A reconnect over loopback without back-off takes a few milliseconds. */
 const reconnectMs = 300;

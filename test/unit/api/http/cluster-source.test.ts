@@ -108,7 +108,7 @@ describe("objects from an API server", () => {
   it("are also read from servers that ignore the limit", async (test) => {
     const { server, told } = await startCluster(test, {
       objects: many(1100),
-      // Timeouts are not accelerated, because no request fails in this test and a busy machine must not reach one.
+      // Timeouts are not accelerated, because no request fails in this test, and a busy machine must not cause a timeout.
       speed: 1,
       prepare: (made) => {
         made.lists.ignoresLimit = true;
