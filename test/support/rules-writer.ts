@@ -95,7 +95,8 @@ export function destroySet(set: string): string {
 /** Removes all entries from a set, for both families. `suffix` is the end of the set's name, such as `CLUSTER-IP`. */
 export function flushSet(suffix: string): string {
   const lines = tools.map((tool) => {
-    const name = tool === "iptables" ? `KUBE-${suffix}` : `KUBE-6-${suffix}`;
+    // The kernel allows 31 bytes.
+    const name = (tool === "iptables" ? `KUBE-${suffix}` : `KUBE-6-${suffix}`).slice(0, 31);
     return labRules === undefined
       ? `ipset flush ${name}`
       : `nft flush set ${nftFamilies[tool]} kube-ipvs ${name}`;

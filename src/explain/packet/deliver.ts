@@ -78,6 +78,8 @@ function lossBehindNode(
 ): string | undefined {
   if (seenSource !== undefined && isLoopback(seenSource))
     return `endpoints drop packets from ${seenSource}`;
+  if (family === "IPv6" && isLoopback(source))
+    return `packets from ${source} do not leave this node, even if a rule masquerades them`;
   if (family === "IPv4" && isLoopback(source) && !network.isLoopbackRouted)
     return `net.ipv4.conf.all.route_localnet is 0, so this node drops answers to ${source}`;
   return isFromNode || network.isForwarding ? undefined : notForwarding(family);

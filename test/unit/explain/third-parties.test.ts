@@ -498,6 +498,30 @@ describe("explain in IPVS mode", () => {
     assert.match(summary, /are dropped by the receiving host, which only accepts ::1 from itself$/);
   });
 
+  it("reports that packets from ::1 stay on the node even if a third party masquerades them", async () => {
+    const [web6, source] = [{ ...web, address: ip("fd00::10") }, ip("fd00:2::11")];
+    const [service6, slice6] = [
+      service({ clusterIps: [web6.address] }),
+      endpointSlice({ endpoints: ["fd00:1::5"] }),
+    ];
+    await withNode(
+      [service6, slice6],
+      async (onNode) => {
+        onNode.kernel.iptables.table("IPv6", "nat").append("POSTROUTING", "-j MASQUERADE");
+        const route = { isLocal: false, isBridge: false, link: "eth0", linkIndex: 2, source };
+        const { verdict, summary } = await explained(
+          ...([onNode, ip("::1"), web6, [], undefined, async () => route] as const),
+        );
+        assert.equal(verdict, "dropped");
+        assert.match(
+          summary,
+          /packets from ::1 do not leave this node, even if a rule masquerades/,
+        );
+      },
+      { "cluster-cidr": "" },
+    );
+  });
+
   it("reports that endpoints drop packets from a loopback address", async () => {
     const { summary } = await verdictAfter(() => {}, ip("127.0.0.1"), { "cluster-cidr": "" });
     assert.match(summary, /endpoints drop packets from 127\.0\.0\.1$/);
