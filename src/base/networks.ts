@@ -13,11 +13,20 @@ export class Networks {
     this.text = [...this.#texts].sort().join(",");
   }
 
-  contains(address: IpAddress): boolean {
+  /** Whether a network contains the address. Ignores networks whose prefix has `bits` bits or more. */
+  contains(address: IpAddress, bits: number = Number.POSITIVE_INFINITY): boolean {
     for (const prefixLength of this.#prefixLengths) {
+      if (prefixLength >= bits) continue;
       const network = parseCidr(`${address}/${prefixLength}`);
       if (network !== undefined && this.#texts.has(cidrText(network))) return true;
     }
     return false;
   }
+}
+
+/** Omits networks that a larger network of the list contains. */
+export function widestNetworks(networks: readonly Cidr[]): readonly Cidr[] {
+  if (networks.length < 2) return networks;
+  const all = new Networks(networks);
+  return networks.filter(({ address, prefixLength }) => !all.contains(address, prefixLength));
 }

@@ -1,4 +1,5 @@
 import { cidrContains } from "../base/ip.ts";
+import { widestNetworks } from "../base/networks.ts";
 import type { Protocol } from "../base/protocol.ts";
 import type { Endpoint } from "../model/endpoints.ts";
 import type { ServicePort } from "../model/service-port.ts";
@@ -127,7 +128,8 @@ function putRanges(
   if (sourceRanges.length > 0) {
     put("loadBalancerFirewall", addressPortEntry(address, protocol, port));
   }
-  for (const range of sourceRanges) {
+  // The others admit no additional clients, and sets in nf_tables cannot contain networks that overlap.
+  for (const range of widestNetworks(sourceRanges)) {
     put("loadBalancerSourceCidr", addressPortNetEntry(address, protocol, port, range));
   }
 }

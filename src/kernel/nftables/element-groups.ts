@@ -3,21 +3,14 @@ import type { NetlinkError } from "../../netlink/errors.ts";
 import { isNotFound } from "../../netlink/errors.ts";
 import type { EntryChange } from "../kernel.ts";
 import type { NftMessage } from "./message.ts";
-import {
-  changeElements,
-  entriesPerMessage,
-  type NftSet,
-  type StoredEntry,
-} from "./set-messages.ts";
+import { changeElements, entriesPerMessage } from "./set-messages.ts";
 
-export interface ElementChange extends StoredEntry {
-  readonly kind: EntryChange["kind"];
-  readonly set: NftSet;
-  /** Indices of the caller's changes that this change executes. */
-  readonly indices: readonly number[];
+export interface ElementChange extends EntryChange {
+  /** Index in the caller's list. */
+  readonly index: number;
 }
 
-/** One message and the changes in it. A message that creates a set has no changes. */
+/** One message and the changes in it. */
 export interface ElementGroup {
   readonly message: NftMessage;
   readonly changes: readonly ElementChange[];

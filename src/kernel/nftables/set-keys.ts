@@ -2,13 +2,7 @@
  * Set entries as keys of nf_tables elements. Pure. A key consists of the entry's fields in network order. If there are
  * several fields, each is padded to a multiple of four bytes, the size of the kernel's registers.
  */
-import {
-  familyOf,
-  type IpAddress,
-  type IpFamily,
-  ipAddressFromBytes,
-  lastAddressOf,
-} from "../../base/ip.ts";
+import { familyOf, type IpFamily, ipAddressFromBytes, lastAddressOf } from "../../base/ip.ts";
 import { ByteReader } from "../../netlink/byte-reader.ts";
 import { MessageWriter } from "../../netlink/message.ts";
 import type { IpSetType } from "../../state/ip-set.ts";
@@ -22,32 +16,17 @@ export interface Element {
   readonly isEnd?: true;
 }
 
-/** `covered-nets` contains the networks that a larger network of the same set covers; see overlaps.ts. */
-export type Layout = IpSetType | "covered-nets";
+type Field = "address" | "protocol" | "port" | "second";
 
-const coveredSuffix = "-COVERED";
-
-export function coveredName(setName: string): string {
-  return setName + coveredSuffix;
-}
-
-/** The name of our set whose entries this kernel set contains. */
-export function nameOfStore(storeName: string): string {
-  return storeName.endsWith(coveredSuffix) ? storeName.slice(0, -coveredSuffix.length) : storeName;
-}
-
-type Field = "address" | "protocol" | "port" | "second" | "last";
-
-const fieldsOf: Readonly<Record<Layout, readonly Field[]>> = {
+const fieldsOf: Readonly<Record<IpSetType, readonly Field[]>> = {
   "hash:ip": ["address"],
   "hash:ip,port": ["address", "protocol", "port"],
   "hash:ip,port,ip": ["address", "protocol", "port", "second"],
   "hash:ip,port,net": ["address", "protocol", "port", "second"],
   "bitmap:port": ["port"],
-  "covered-nets": ["address", "protocol", "port", "second", "last"],
 };
 
-const layouts = Object.keys(fieldsOf) as readonly Layout[];
+const types = Object.keys(fieldsOf) as readonly IpSetType[];
 
 /** A field's size in bytes, and the number of its `nft` data type, which the kernel stores for `nft list`. */
 function fieldShape(field: Field, family: IpFamily): { bytes: number; dataType: number } {
@@ -72,9 +51,9 @@ export interface KeyShape {
  */
 const intervalKeyType = 9;
 
-export function keyShapeOf(layout: Layout, family: IpFamily): KeyShape {
-  const shapes = fieldsOf[layout].map((field) => fieldShape(field, family));
-  const isInterval = layout === "hash:ip,port,net";
+export function keyShapeOf(type: IpSetType, family: IpFamily): KeyShape {
+  const shapes = fieldsOf[type].map((field) => fieldShape(field, family));
+  const isInterval = type === "hash:ip,port,net";
   const lengths = shapes.map(({ bytes }) => bytes);
   return {
     keyType: isInterval
@@ -88,10 +67,10 @@ export function keyShapeOf(layout: Layout, family: IpFamily): KeyShape {
   };
 }
 
-/** The layout of an existing set; undefined if it is not one of ours. */
-export function layoutOf(shape: KeyShape, family: IpFamily): Layout | undefined {
-  return layouts.find((layout) => {
-    const { keyType, keyLength, isInterval } = keyShapeOf(layout, family);
+/** The type of an existing set; undefined if it is not one of ours. */
+export function setTypeOf(shape: KeyShape, family: IpFamily): IpSetType | undefined {
+  return types.find((type) => {
+    const { keyType, keyLength, isInterval } = keyShapeOf(type, family);
     return (
       shape.keyType === keyType && shape.keyLength === keyLength && shape.isInterval === isInterval
     );
@@ -99,22 +78,19 @@ export function layoutOf(shape: KeyShape, family: IpFamily): Layout | undefined 
 }
 
 /** Throws RangeError if the entry does not fit the set. */
-export function elementsOf(layout: Layout, family: IpFamily, entry: SetEntry): readonly Element[] {
+export function elementsOf(type: IpSetType, family: IpFamily, entry: SetEntry): readonly Element[] {
   if (entry.startsWith(rawPrefix)) return rawElements(entry);
-  const isNets = layout === "covered-nets" || layout === "hash:ip,port,net";
-  const values = entryValues(isNets ? "hash:ip,port,net" : layout, entry);
+  const values = entryValues(type, entry);
   if (values.address !== undefined && familyOf(values.address) !== family) {
     throw new RangeError(`Entry ${entry} is not ${family}`);
   }
+  const key = keyBytes(type, values);
   const { secondAddress: address, secondPrefixLength: prefixLength } = values;
-  if (!isNets || address === undefined || prefixLength === undefined) {
-    return [{ key: keyBytes(layout, values) }];
+  if (type !== "hash:ip,port,net" || address === undefined || prefixLength === undefined) {
+    return [{ key }];
   }
-  const last = lastAddressOf({ address, prefixLength });
-  const key = keyBytes(layout, values, last);
-  if (layout === "covered-nets") return [{ key }];
-  const lastKey = keyBytes(layout, { ...values, secondAddress: last });
-  return [{ key }, { key: neighbor(lastKey, 1), isEnd: true }];
+  const secondAddress = lastAddressOf({ address, prefixLength });
+  return [{ key }, { key: neighbor(keyBytes(type, { ...values, secondAddress }), 1), isEnd: true }];
 }
 
 /** The next or the previous key. */
@@ -130,21 +106,21 @@ function neighbor(key: Uint8Array, step: 1 | -1): Uint8Array {
 
 const keyWriter = new MessageWriter(64);
 
-function keyBytes(layout: Layout, values: EntryValues, last?: IpAddress): Uint8Array {
-  const fields = fieldsOf[layout];
+function keyBytes(type: IpSetType, values: EntryValues): Uint8Array {
+  const fields = fieldsOf[type];
   keyWriter.clear();
   for (const field of fields) {
-    writeField(field, values, last);
+    writeField(field, values);
     if (fields.length > 1) keyWriter.zeros(-keyWriter.length & 3);
   }
   return keyWriter.written.slice();
 }
 
-function writeField(field: Field, values: EntryValues, last: IpAddress | undefined): void {
+function writeField(field: Field, values: EntryValues): void {
   if (field === "protocol") keyWriter.u8(values.protocolNumber ?? 0);
   else if (field === "port") keyWriter.u16be(values.port ?? 0);
   else {
-    const address = { address: values.address, second: values.secondAddress, last }[field];
+    const address = field === "second" ? values.secondAddress : values.address;
     if (address === undefined) throw new RangeError(`An entry without ${field} address`);
     keyWriter.ipAddress(address);
   }
@@ -152,20 +128,16 @@ function writeField(field: Field, values: EntryValues, last: IpAddress | undefin
 
 /** Reverses {@link elementsOf} for all of a set's elements. Throws DecodeError if a key is too short. */
 export function entriesOf(
-  layout: Layout,
+  type: IpSetType,
   family: IpFamily,
   elements: readonly Element[],
 ): readonly SetEntry[] {
-  if (layout === "hash:ip,port,net") {
+  if (type === "hash:ip,port,net") {
     return intervalsOf(elements).map((one) => netEntry(family, one));
   }
   return elements.map(({ key }) => {
     if (key.length === 0) return rawText(key);
-    const values = keyValues(layout, family, key);
-    if (layout !== "covered-nets") return entryText(layout, values);
-    const { bytes } = fieldShape("second", family);
-    const net = prefixLengthOf(key.subarray(-2 * bytes, -bytes), key.subarray(-bytes));
-    return net === undefined ? rawText(key) : netText(values, net);
+    return entryText(type, keyValues(type, family, key));
   });
 }
 
@@ -200,17 +172,14 @@ function netEntry(family: IpFamily, { start, end }: Interval): SetEntry {
   const serverBits = (start.length - fieldShape("second", family).bytes) * 8;
   const keyPrefix = prefixLengthOf(start, neighbor(end, -1)) ?? -1;
   if (keyPrefix < serverBits) return rawText(start, end);
-  return netText(keyValues("hash:ip,port,net", family, start), keyPrefix - serverBits);
+  const values = keyValues("hash:ip,port,net", family, start);
+  return entryText("hash:ip,port,net", { ...values, secondPrefixLength: keyPrefix - serverBits });
 }
 
-function netText(values: EntryValues, secondPrefixLength: number): SetEntry {
-  return entryText("hash:ip,port,net", { ...values, secondPrefixLength });
-}
-
-function keyValues(layout: Layout, family: IpFamily, key: Uint8Array): EntryValues {
+function keyValues(type: IpSetType, family: IpFamily, key: Uint8Array): EntryValues {
   const reader = new ByteReader(key);
   const values: Record<string, unknown> = {};
-  for (const field of fieldsOf[layout]) {
+  for (const field of fieldsOf[type]) {
     const bytes = reader.bytes(fieldShape(field, family).bytes, field);
     reader.align();
     if (field === "protocol") values["protocolNumber"] = bytes[0];

@@ -6,16 +6,10 @@ import { attributeSet, list, nested, writeAttribute } from "../../netlink/attrib
 import type { Message, MessageWriter } from "../../netlink/message.ts";
 import { skipNetfilterHeader } from "../../netlink/netfilter.ts";
 import { messageFlags } from "../../netlink/netlink-package.ts";
-import type { SetEntry } from "../../state/set-entry.ts";
+import type { IpSet, IpSetType } from "../../state/ip-set.ts";
+import type { EntryChange } from "../kernel.ts";
 import { familyWords, type NftMessage, tableName } from "./message.ts";
-import {
-  type Element,
-  elementsOf,
-  type KeyShape,
-  keyShapeOf,
-  type Layout,
-  layoutOf,
-} from "./set-keys.ts";
+import { type Element, elementsOf, type KeyShape, keyShapeOf, setTypeOf } from "./set-keys.ts";
 
 /** A set in one of our tables. */
 export interface NftSet {
@@ -83,11 +77,11 @@ function setMessage(
   return { command, family, operation, subject: `${familyWords[family]} ${name}`, meanings };
 }
 
-export function createSet(set: NftSet, layout: Layout, isNew: boolean): NftMessage {
-  const shape = keyShapeOf(layout, set.family);
+export function createSet(set: IpSet): NftMessage {
+  const shape = keyShapeOf(set.type, set.family);
   return {
     ...setMessage("newSet", set, "create set"),
-    flags: messageFlags.create | (isNew ? messageFlags.exclusive : 0),
+    flags: messageFlags.create | messageFlags.exclusive,
     write: (writer) =>
       setAttributes.encode(writer, {
         table: tableName,
@@ -119,7 +113,7 @@ export function listSets(family: IpFamily): NftMessage {
 
 export interface SetHeader extends NftSet, KeyShape {
   /** Undefined if the set is not one of ours. */
-  readonly layout: Layout | undefined;
+  readonly type: IpSetType | undefined;
 }
 
 export function decodeSet(family: IpFamily, { body }: Message): SetHeader {
@@ -127,7 +121,7 @@ export function decodeSet(family: IpFamily, { body }: Message): SetHeader {
   const { name = "", flags = 0, keyType = 0, keyLength = 0 } = setAttributes.decode(body);
   const shape = { keyType, keyLength, isInterval: flags === intervalFlag };
   const isKnown = flags === 0 || shape.isInterval;
-  return { family, name, ...shape, layout: isKnown ? layoutOf(shape, family) : undefined };
+  return { family, name, ...shape, type: isKnown ? setTypeOf(shape, family) : undefined };
 }
 
 /** Creates the dump request for one set's elements. */
@@ -151,20 +145,14 @@ export function countElements({ body }: Pick<Message, "body">): number {
   return countAttributes.decode(body).elements?.length ?? 0;
 }
 
-/** An entry of a kernel set with this layout. */
-export interface StoredEntry {
-  readonly entry: SetEntry;
-  readonly layout: Layout;
-}
-
 /**
  * At most {@link entriesPerMessage} entries. `entriesText` names them in an error. Keys are computed when the message is
  * written, because those of all entries would double the memory that a first sync needs.
  */
 export function changeElements(
   kind: "entry-add" | "entry-remove",
-  set: NftSet,
-  entries: readonly StoredEntry[],
+  set: IpSet,
+  entries: readonly Pick<EntryChange, "entry">[],
   entriesText: string,
 ): NftMessage {
   const isAdded = kind === "entry-add";
@@ -177,8 +165,9 @@ export function changeElements(
     write(writer) {
       elementsAttributes.encode(writer, { table: tableName, set: set.name });
       const start = writer.beginAttribute(3 | NESTED_BIT);
-      for (const { entry, layout } of entries) {
-        for (const element of elementsOf(layout, set.family, entry)) writeElement(writer, element);
+      for (const { entry } of entries) {
+        const elements = elementsOf(set.type, set.family, entry);
+        for (const element of elements) writeElement(writer, element);
       }
       writer.endAttribute(start);
     },

@@ -10,7 +10,6 @@ import type { TransportDependencies } from "../../netlink/transport.ts";
 import type { TablesListener } from "../kernel.ts";
 import { decodeCommit } from "./generation.ts";
 import { messageType, nftTransportOptions, tableAttributes, tableName } from "./message.ts";
-import { nameOfStore } from "./set-keys.ts";
 
 /** NFNLGRP_NFTABLES. */
 const group = 7;
@@ -54,7 +53,7 @@ export function watchTables(
     } else if (isElements) {
       skipNetfilterHeader(message.body);
       const { set } = elementsAttributes.decode(message.body);
-      if (set !== undefined) setNames.add(nameOfStore(set));
+      if (set !== undefined) setNames.add(set);
     }
   };
   const stop = subscribe(parts, {

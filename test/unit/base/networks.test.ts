@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { Networks } from "../../../src/base/networks.ts";
+import { Networks, widestNetworks } from "../../../src/base/networks.ts";
 import { cidr, ip } from "../../support/records.ts";
 
 describe("networks", () => {
@@ -19,6 +19,21 @@ describe("networks", () => {
       assert.equal(networks.contains(ip(address)), isContained);
     });
   }
+
+  it("can be reduced to the widest ones", () => {
+    const all = [
+      "10.0.0.0/8",
+      "10.9.0.0/16",
+      "10.0.0.0/9",
+      "11.0.0.0/8",
+      "fd00::/8",
+      "fd00::1/128",
+    ];
+    assert.deepEqual(
+      widestNetworks(all.map(cidr)),
+      ["10.0.0.0/8", "11.0.0.0/8", "fd00::/8"].map(cidr),
+    );
+  });
 
   it("contain nothing if the list is empty", () => {
     assert.equal(new Networks().contains(ip("10.244.1.1")), false);

@@ -108,7 +108,7 @@ const examples: readonly Example[] = [
     service: {
       type: "LoadBalancer",
       loadBalancerIps: [ip("203.0.113.10")],
-      sourceRanges: [cidr("198.51.100.0/24"), cidr("192.168.0.10/32")],
+      sourceRanges: ["198.51.100.0/24", "192.168.0.10/32", "198.51.100.128/25"].map(cidr),
     },
     slices: [sliceRecord([p2])],
     servers: [

@@ -65,7 +65,7 @@ describe("the watch of kube-ipvs's tables", () => {
   it("names the program and the sets of a transaction, once", async () => {
     const { changes, deliver } = await listen();
     deliver(theirs, rule("kube-proxy"), rule("kube-ipvs"));
-    deliver(theirs, element("KUBE-CLUSTER-IP"), element("KUBE-LOAD-BALANCER-SOURCE-CIDR-COVERED"));
+    deliver(theirs, element("KUBE-CLUSTER-IP"), element("KUBE-LOAD-BALANCER-SOURCE-CIDR"));
     assert.deepEqual(changes, []);
     deliver(theirs, commit("nft\u001b"));
     deliver(theirs, commit("nft"));
