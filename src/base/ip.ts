@@ -120,12 +120,6 @@ export function ipAddressToBytes(address: IpAddress): Uint8Array {
   return bytes;
 }
 
-/** Writes an address into the 16 bytes of `into`; an IPv4 address is followed by zeros. */
-export function copyIpAddress(address: IpAddress, into: Uint8Array): void {
-  if (!address.includes(":")) into.fill(0, 4);
-  writeIpAddress(address, into, 0);
-}
-
 /** Writes 4 or 16 bytes in network order at offset `at`. */
 export function writeIpAddress(address: IpAddress, into: Uint8Array, at: number): void {
   if (address.includes(":")) into.set(ipAddressToBytes(address), at);

@@ -7,7 +7,11 @@ import { resolveFamily } from "../../netlink/generic.ts";
 import { protocols } from "../../netlink/netlink-package.ts";
 import type { RequestKind } from "../../netlink/request.ts";
 import { NetlinkTransport, type TransportDependencies } from "../../netlink/transport.ts";
-import type { ObservedRealServer, RealServer } from "../../state/real-server.ts";
+import {
+  type ObservedRealServer,
+  type RealServer,
+  sameRealServers,
+} from "../../state/real-server.ts";
 import type {
   ConnectionCounts,
   RealServerTraffic,
@@ -39,7 +43,6 @@ import {
 } from "./codec.ts";
 import { findEstablished } from "./connections.ts";
 import { commands, GENERIC_NAME } from "./constants.ts";
-import { ListedRealServers } from "./listed-real-servers.ts";
 import { probeScheduler } from "./scheduler-probe.ts";
 import { readRealServerTraffic, readVirtualServerTraffic, sumConnections } from "./traffic.ts";
 
@@ -76,7 +79,6 @@ async function openIpvs(parts: TransportDependencies): Promise<OpenIpvs> {
  */
 export class IpvsClient implements Ipvs {
   readonly #parts: TransportDependencies;
-  readonly #listed = new ListedRealServers();
   readonly #marks: readonly number[];
   #opening: Promise<OpenIpvs> | undefined;
   #isClosed = false;
@@ -115,9 +117,10 @@ export class IpvsClient implements Ipvs {
   ): Promise<readonly (readonly RealServer[])[]> {
     const { transport, kinds } = await this.#open();
     return transport.dumpMany(kinds.listRealServers, ids, (bodies, id) => {
-      this.#listed.read(bodies, familyOf(id.address));
+      const family = familyOf(id.address);
+      const found = bodies.map((body) => withoutCounts(decodeRealServer(body, family)));
       const known = cached(virtualServerKey(id));
-      return known !== undefined && this.#listed.areSame(known) ? known : this.#listed.toList();
+      return known !== undefined && sameRealServers(known, found) ? known : found;
     });
   }
 
@@ -220,6 +223,11 @@ export class IpvsClient implements Ipvs {
     );
     return this.#opening;
   }
+}
+
+function withoutCounts(server: ObservedRealServer): RealServer {
+  const { address, port, weight, forwardingMethod, limit } = server;
+  return { address, port, weight, forwardingMethod, ...(limit === undefined ? {} : { limit }) };
 }
 
 interface RequestKinds {

@@ -5,7 +5,6 @@ import {
   broadcastOf,
   cidrContains,
   cidrText,
-  copyIpAddress,
   hostPort,
   type IpAddress,
   ipAddressFromBytes,
@@ -14,6 +13,7 @@ import {
   isLoopback,
   parseCidr,
   parseIpAddress,
+  writeIpAddress,
 } from "../../../src/base/ip.ts";
 import fc from "../../support/fast-check.ts";
 import { cidr, ip } from "../../support/records.ts";
@@ -83,15 +83,18 @@ describe("parseIpAddress", () => {
     );
   });
 
-  it("writes bytes to a position, regardless of its former contents", () => {
-    const place = new Uint8Array(16).fill(7);
+  it("writes bytes to a position", () => {
+    const place = new Uint8Array(18).fill(7);
     for (const text of ["10.96.0.1", "fd00:96::a", "255.0.0.255"]) {
       const address = parseIpAddress(text) as IpAddress;
       const bytes = ipAddressToBytes(address);
-      copyIpAddress(address, place);
-      assert.deepEqual([...place], [...bytes, ...new Array(16 - bytes.length).fill(0)]);
+      writeIpAddress(address, place, 2);
+      assert.deepEqual([...place.subarray(0, 2 + bytes.length)], [7, 7, ...bytes]);
     }
-    assert.throws(() => copyIpAddress("10.96.0" as IpAddress, place), /Not a canonical address/);
+    assert.throws(
+      () => writeIpAddress("10.96.0" as IpAddress, place, 0),
+      /Not a canonical address/,
+    );
   });
 });
 
