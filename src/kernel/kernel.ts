@@ -276,11 +276,6 @@ export interface Iptables {
    */
   observe(family: IpFamily, scope?: RulesScope): Promise<readonly ObservedChain[]>;
   /**
-   * Starts reading a family's rules in parallel with other startup work. The next observation uses the result unless
-   * a rule has changed since.
-   */
-  readAhead(family: IpFamily): void;
-  /**
    * Returns a number that changes whenever any program changes a nat or filter rule. Packet counters do not affect it.
    * Costs one read and starts no program. Undefined if currently unknown; the caller must then read the rules.
    */

@@ -79,7 +79,6 @@ function observedIptables(iptables: Iptables): Iptables {
     },
     checkBackend: () => iptables.checkBackend(),
     observe: (family, scope) => iptables.observe(family, scope),
-    readAhead: (family) => iptables.readAhead(family),
     readGeneration: (family) => iptables.readGeneration(family),
     async apply() {},
     render: (family, rule) => iptables.render(family, rule),

@@ -54,7 +54,6 @@ export async function runMode<M extends BegunMode>(
   const backendWatch = iptables && new BackendWatch(iptables, parts, config.verificationPeriodMs);
   loop.start();
   backendWatch?.start();
-  for (const family of mode.families) iptables?.readAhead(family);
   await source.start(sourceListener(loop.input, parts), mode.servedBefore);
   events.record(startingEvent(config.nodeName));
   return {

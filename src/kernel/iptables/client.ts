@@ -13,12 +13,11 @@ import { type BackendChoice, chooseBackend, type IptablesBackend } from "./backe
 import { IptablesError, isIptablesBusy } from "./errors.ts";
 import type { RuleGenerations } from "./generations.ts";
 import { changesFrom, dropGoneJumps, targetsOf } from "./gone-jumps.ts";
-import { parseSaved, SavedReader, UnreadableTableError } from "./parse.ts";
+import { SavedReader, UnreadableTableError } from "./parse.ts";
 import { parseRule } from "./parse-rule.ts";
 import { readByChain, UnexpectedAnswer } from "./read-by-chain.ts";
 import { renderRule } from "./render.ts";
 import { renderRestoreInput } from "./restore-input.ts";
-import { RulesAhead } from "./rules-ahead.ts";
 
 /** How long iptables waits for the xtables lock, in seconds. */
 const lockWaitSeconds = 5;
@@ -68,10 +67,6 @@ export class IptablesClient implements Iptables {
   #choice: BackendChoice;
   /** Families whose rules have been read. Their chains exist, so reading chain by chain is cheaper. */
   readonly #familiar = new Set<IpFamily>();
-  readonly #ahead = new RulesAhead({
-    readGeneration: (family) => this.readGeneration(family),
-    print: (family) => this.#print(family),
-  });
   /**
    * Built-in chains that cannot be read, such as `IPv4 nat POSTROUTING`. Each is logged once, until it can be read
    * again.
@@ -126,10 +121,6 @@ export class IptablesClient implements Iptables {
     }
   }
 
-  readAhead(family: IpFamily): void {
-    this.#ahead.read(family);
-  }
-
   async readGeneration(family: IpFamily): Promise<number | undefined> {
     return this.#generations?.read(family);
   }
@@ -181,30 +172,21 @@ export class IptablesClient implements Iptables {
     }
   }
 
-  /** Runs `save` once, without a table name, to print all existing tables. Naming a missing table would create it. */
+  /**
+   * Runs `save` once, without a table name, to print all existing tables. Naming a missing table would create it. Reads
+   * line by line, because a family's rules, including third-party rules, may exceed the maximum string length.
+   */
   async #save(
     family: IpFamily,
     names: ReadonlySet<string> | undefined,
     tables: ReadonlySet<TableName>,
   ): Promise<readonly ObservedChain[]> {
-    const output = await this.#ahead.take(family);
-    if (output !== undefined) return parseSaved(output, names, tables);
     const reader = new SavedReader(names, tables);
-    await this.#readSaved(family, (line) => reader.read(line));
-    return reader.finish();
-  }
-
-  /**
-   * Reads line by line, because a family's rules, including third-party rules, may exceed the maximum string length.
-   */
-  async #readSaved(family: IpFamily, onLine: (line: string) => void): Promise<void> {
     const run = { action: "read iptables rules", verb: "save" } as const;
-    const result = await readLines(this.#runProgram, this.#callOf(family, run), onLine);
+    const call = this.#callOf(family, run);
+    const result = await readLines(this.#runProgram, call, (line) => reader.read(line));
     this.#check(family, run, result);
-  }
-
-  async #print(family: IpFamily): Promise<string> {
-    return (await this.#run(family, { action: "read iptables rules", verb: "save" })).output;
+    return reader.finish();
   }
 
   /** Returns undefined if the program's answer cannot be parsed (unknown version) or is too long to buffer. */
@@ -244,10 +226,8 @@ export class IptablesClient implements Iptables {
     await this.#run(family, { action: "write iptables rules", verb: "restore", input });
   }
 
-  async #run(family: IpFamily, run: IptablesRun): Promise<ProgramResult> {
-    const result = await this.#start(family, run);
-    this.#check(family, run, result);
-    return result;
+  async #run(family: IpFamily, run: IptablesRun): Promise<void> {
+    this.#check(family, run, await this.#start(family, run));
   }
 
   #check(family: IpFamily, run: IptablesRun, result: ProgramResult): void {

@@ -129,9 +129,6 @@ export class NftRulesClient implements Iptables {
     });
   }
 
-  /** Reading the rules is as fast as checking whether they have changed. */
-  readAhead(): void {}
-
   readGeneration(): Promise<number | undefined> {
     return readNftGeneration(this.#transport);
   }

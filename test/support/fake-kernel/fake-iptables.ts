@@ -109,8 +109,6 @@ export class FakeIptables implements Iptables {
     return { table, name, rules: found.reverse() };
   }
 
-  readAhead(): void {}
-
   async readGeneration(family: IpFamily): Promise<number | undefined> {
     if (!this.hasGenerations) return undefined;
     return Number.parseInt(hash("sha256", JSON.stringify(this.peek(family))).slice(0, 12), 16);

@@ -61,36 +61,6 @@ describe("the iptables client", () => {
     assert.ok(large >= 2 * small, `${large} ms`);
   });
 
-  for (const [name, generations, programs] of [
-    ["once, if no rule has changed", [7, 7], 2],
-    ["not if a rule has changed in the meantime", [7, 8], 3],
-    ["not if it is unknown whether a rule has changed", [undefined, undefined], 2],
-  ] as const) {
-    it(`uses rules that were read ahead: ${name}`, async () => {
-      const { run, calls } = programsOf({ "iptables-legacy-save": { output: saved } });
-      const reads = [...generations];
-      const client = new IptablesClient(
-        { runProgram: run, generations: { read: async () => reads.shift() } },
-        legacy,
-      );
-      client.readAhead("IPv4");
-      for (let turn = 0; turn < 2; turn++) {
-        assert.equal((await client.observe("IPv4")).length, 2);
-      }
-      assert.equal(calls.length, programs);
-    });
-  }
-
-  it("reads rules on request if reading ahead failed", async () => {
-    const { client, calls } = clientOf({
-      "iptables-legacy-save": [{ exitCode: 1 }, { output: saved }],
-    });
-    client.readAhead("IPv4");
-    await assert.rejects(client.observe("IPv4"), IptablesError);
-    assert.equal((await client.observe("IPv4")).length, 2);
-    assert.equal(calls.length, 2);
-  });
-
   it("applies with one process that waits for the lock and keeps other chains", async () => {
     const { client, calls } = clientOf({ "iptables-legacy-restore": {} });
     await client.apply("IPv4", [writeNat, removeFromInput]);
