@@ -3,10 +3,11 @@
  * in the folders next to this file. `test/support/fake-kernel/` implements the same interfaces in memory, and one
  * contract suite runs against both.
  *
- * Rules for every client: creating something that exists and removing something that does not exist succeed. A list of
- * changes is executed in order and does not stop at a failure; the result identifies each failed change by its index. A
- * rejected promise means that the outcome of the whole request is unknown (after a timeout or ENOBUFS, the kernel may
- * have executed it), so the caller must observe again.
+ * Rules for every client: creating something that exists and removing something that does not exist succeed, except
+ * that creating an existing virtual or real server is rejected. A list of changes is executed in order and does not
+ * stop at a failure; the result identifies each failed change by its index. A rejected promise means that the outcome
+ * of the whole request is unknown (after a timeout or ENOBUFS, the kernel may have executed it), so the caller must
+ * observe again.
  */
 import type { IpAddress, IpFamily } from "../base/ip.ts";
 import type { Flow, FlowSelection } from "../state/flow.ts";
@@ -66,15 +67,9 @@ export interface FailedChange {
 /** `after` is the desired state. `before` is the object to remove. */
 export type IpvsChange =
   | {
-      readonly kind: "virtual-server-create";
+      readonly kind: "virtual-server-create" | "virtual-server-update";
       readonly after: VirtualServer;
-      /**
-       * Creating an existing virtual server is rejected with EEXIST and leaves it unchanged, because a third party may
-       * own it.
-       */
-      readonly mustBeNew?: boolean;
     }
-  | { readonly kind: "virtual-server-update"; readonly after: VirtualServer }
   | { readonly kind: "virtual-server-remove"; readonly before: VirtualServerId }
   | {
       readonly kind: "real-server-create" | "real-server-update";
@@ -134,7 +129,10 @@ export interface Ipvs extends IpvsTraffic {
   listRealServers(
     ids: readonly VirtualServerId[],
   ): Promise<readonly (readonly ObservedRealServer[])[]>;
-  /** Executes changes in order. Creating an existing server updates it, unless `mustBeNew` is set. */
+  /**
+   * Executes changes in order. Creating an existing server is rejected with EEXIST and leaves it unchanged, because a
+   * third party may own it.
+   */
   apply(changes: readonly IpvsChange[]): Promise<readonly FailedChange[]>;
   readTimeouts(): Promise<IpvsTimeouts>;
   writeTimeouts(timeouts: IpvsTimeouts): Promise<void>;

@@ -26,7 +26,7 @@ import type { SyncGoal } from "./sync-goal.ts";
 /** Everything that a plan depends on. */
 export interface PlanInput
   extends ServerPolicies,
-    Pick<SyncGoal, "rules" | "sysctls" | "missingModules" | "cleanUp"> {
+    Pick<SyncGoal, "ownership" | "rules" | "sysctls" | "missingModules" | "cleanUp"> {
   /** The desired state without foreign virtual servers; see `contested-view.ts`. */
   readonly desired: DesiredView;
   readonly cached: CachedState;

@@ -1,6 +1,6 @@
 /** Explains rejected IPVS changes, and recognizes rejections that are not failures. */
 import { errno as errnos } from "../../base/errno.ts";
-import { type Description, isAlreadyExists, isNotFound } from "../../netlink/errors.ts";
+import { type Description, isNotFound } from "../../netlink/errors.ts";
 import type { FailedRequest } from "../../netlink/request.ts";
 import { realServerKey } from "../../state/real-server.ts";
 import { type VirtualServerId, virtualServerKey } from "../../state/virtual-server.ts";
@@ -62,53 +62,4 @@ function meaningOf(change: IpvsChange, errno: number): string | undefined {
 /** True if the change removes something that does not exist, so the desired state is reached. */
 export function isAlreadyDone(changes: readonly IpvsChange[], refusal: FailedRequest): boolean {
   return changes[refusal.index]?.kind.endsWith("-remove") === true && isNotFound(refusal.error);
-}
-
-export function isCreationOfExisting(
-  changes: readonly IpvsChange[],
-  refusal: FailedRequest,
-): boolean {
-  const change = changes[refusal.index];
-  if (change === undefined || !isAlreadyExists(refusal.error)) return false;
-  if (change.kind === "virtual-server-create") return change.mustBeNew !== true;
-  return change.kind === "real-server-create";
-}
-
-/** Converts the creation of a server that already exists into an update. */
-export function asUpdate(change: IpvsChange): IpvsChange {
-  switch (change.kind) {
-    case "virtual-server-create":
-      return { kind: "virtual-server-update", after: change.after };
-    case "real-server-create":
-      return { ...change, kind: "real-server-update" };
-    default:
-      return change;
-  }
-}
-
-/**
- * The creations among `rejected` that no later change in the list supersedes. Resending a change after a later change
- * to the same server would undo the later one.
- */
-export function notSuperseded(
-  changes: readonly IpvsChange[],
-  rejected: readonly FailedRequest[],
-): FailedRequest[] {
-  if (rejected.length === 0) return [];
-  const lastIndexBySubject = new Map<string, number>();
-  for (const [index, change] of changes.entries()) {
-    lastIndexBySubject.set(changeSubject(change), index);
-    if (change.kind === "virtual-server-remove") lastIndexBySubject.set(removalOf(change), index);
-  }
-  return rejected.filter(({ index }) => {
-    const change = changes[index] as IpvsChange;
-    const lastOfSubject = lastIndexBySubject.get(changeSubject(change)) ?? index;
-    const removal = lastIndexBySubject.get(removalOf(change)) ?? -1;
-    return lastOfSubject <= index && removal <= index;
-  });
-}
-
-/** Removals have a separate key, because removing a virtual server also removes its real servers. */
-function removalOf(change: IpvsChange): string {
-  return `removal of ${virtualServerKey(virtualServerOf(change))}`;
 }

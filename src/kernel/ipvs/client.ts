@@ -24,13 +24,7 @@ import {
   virtualServerKey,
 } from "../../state/virtual-server.ts";
 import type { CachedRealServers, FailedChange, Ipvs, IpvsChange, IpvsTimeouts } from "../kernel.ts";
-import {
-  asUpdate,
-  describeChange,
-  isAlreadyDone,
-  isCreationOfExisting,
-  notSuperseded,
-} from "./change-errors.ts";
+import { describeChange, isAlreadyDone } from "./change-errors.ts";
 import {
   decodeRealServer,
   decodeService,
@@ -163,20 +157,7 @@ export class IpvsClient implements Ipvs {
   async apply(changes: readonly IpvsChange[]): Promise<readonly FailedChange[]> {
     const { transport, kinds } = await this.#open();
     const rejected = await transport.batch(kinds.change, changes);
-    const existing = rejected.filter((refusal) => isCreationOfExisting(changes, refusal));
-    const failed: FailedChange[] = rejected.filter(
-      (refusal) => !isCreationOfExisting(changes, refusal) && !isAlreadyDone(changes, refusal),
-    );
-    const updates = notSuperseded(changes, existing);
-    // Resends creations of existing servers as updates.
-    const again = await transport.batch(
-      kinds.change,
-      updates.map(({ index }) => asUpdate(changes[index] as IpvsChange)),
-    );
-    failed.push(
-      ...again.map(({ index, error }) => ({ ...(updates[index] as FailedChange), error })),
-    );
-    return failed.sort((a, b) => a.index - b.index);
+    return rejected.filter((refusal) => !isAlreadyDone(changes, refusal));
   }
 
   async readTimeouts(): Promise<IpvsTimeouts> {

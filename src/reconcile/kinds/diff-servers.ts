@@ -14,7 +14,6 @@ import {
 import type { ChangeOf } from "../change.ts";
 import { type DrainPolicy, type DrainsView, drainPolicyOf, drains } from "../drain/drains.ts";
 import type { CachedVirtualServer } from "../observed/cached-state.ts";
-import type { OwnershipPolicy } from "../ownership/policy.ts";
 import type { PlanSteps } from "../plan-steps.ts";
 
 /** The desired and the cached state of one virtual server. */
@@ -27,7 +26,6 @@ export interface ServerPair {
 
 /** Policies and state that affect the changes to every virtual server. */
 export interface ServerPolicies {
-  readonly ownership: OwnershipPolicy;
   readonly drains: DrainsView;
   readonly drain: DrainPolicy;
   /** Whether a third party set the weight of `present` and that weight is kept although the planned weight differs. */
@@ -43,7 +41,7 @@ export interface ServerPolicies {
 export function diffServer(pair: ServerPair, policies: ServerPolicies, steps: PlanSteps): void {
   const { key, desired, cached } = pair;
   if (cached === undefined) {
-    createServer(pair, policies, steps);
+    createServer(pair, steps);
     return;
   }
   const { virtualServer: after } = desired;
@@ -70,21 +68,9 @@ export function removeServer(
   noteFlows(key, before, steps);
 }
 
-function createServer(
-  { key, desired }: ServerPair,
-  { ownership }: ServerPolicies,
-  steps: PlanSteps,
-): void {
+function createServer({ key, desired }: ServerPair, steps: PlanSteps): void {
   const { virtualServer: after, realServers } = desired;
-  // Do not overwrite a virtual server that a third party has created since the last observation.
-  const mustBeNew = ownership.foreignVirtualServers === "keep";
-  steps.virtualServers.push({
-    kind: "virtual-server-create",
-    key,
-    after,
-    mustBeNew,
-    reason: "missing",
-  });
+  steps.virtualServers.push({ kind: "virtual-server-create", key, after, reason: "missing" });
   for (const realServer of realServers) addRealServer(key, after, realServer, steps);
   if (realServers.length > 0) noteFlows(key, after, steps);
 }

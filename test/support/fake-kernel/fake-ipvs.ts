@@ -237,11 +237,7 @@ export class FakeIpvs implements Ipvs {
     if (held === undefined && change.kind === "virtual-server-update") {
       throw failureError(ipvsOperation(change), errno.ESRCH);
     }
-    if (
-      held !== undefined &&
-      change.kind === "virtual-server-create" &&
-      change.mustBeNew === true
-    ) {
+    if (held !== undefined && change.kind === "virtual-server-create") {
       throw failureError(ipvsOperation(change), errno.EEXIST);
     }
     if (!this.schedulers.has(virtualServer.scheduler)) {
@@ -269,6 +265,9 @@ export class FakeIpvs implements Ipvs {
       throw failureError(ipvsOperation(change), errno.ENOENT);
     }
     checkRealServer(change, realServer, virtualServer);
+    if (present !== undefined && change.kind === "real-server-create") {
+      throw failureError(ipvsOperation(change), errno.EEXIST);
+    }
     const { limit: _replaced, ...counted } = present ?? { ...observedCounts({}), limit: undefined };
     held.realServers.set(key, { ...counted, ...bare(realServer) });
   }

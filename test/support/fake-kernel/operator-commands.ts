@@ -64,7 +64,6 @@ function ipvsadm({ ipvs }: FakeKernel, all: readonly string[]): void {
       ipvs.interfere({
         kind: "virtual-server-create",
         after: written,
-        mustBeNew: true,
       });
   } else if (verb === "-d") {
     const { address, port } = splitPlace(value);

@@ -36,7 +36,6 @@ function create(server: VirtualServer): Change {
     kind: "virtual-server-create",
     key,
     after: server,
-    mustBeNew: true,
     reason: "missing",
   };
 }

@@ -62,7 +62,6 @@ describe("more virtual servers than a call accepts arguments", () => {
         kind: "virtual-server-create",
         key,
         after: virtualServer,
-        mustBeNew: true,
         reason: "missing",
       }),
     );

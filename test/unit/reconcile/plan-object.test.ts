@@ -37,7 +37,6 @@ const create: Change = {
   kind: "virtual-server-create",
   key,
   after: virtualServer,
-  mustBeNew: true,
   reason: "missing",
 };
 const addServer: Change = {
