@@ -329,7 +329,8 @@ describe("5,000 virtual servers with 4 real servers each", () => {
         assert.deepEqual(byText(one.realServers), byText(lists[index] ?? []));
         assert.equal(one.realServers.length, 4);
       }
-      assert.deepEqual(await timed("create again", () => ipvs.apply(changes)), []);
+      const failed = await timed("create again", () => ipvs.apply(changes));
+      assert.equal(failed.length, changes.length);
       const removals = servers.map(
         (virtualServer): IpvsChange => ({ kind: "virtual-server-remove", before: virtualServer }),
       );
