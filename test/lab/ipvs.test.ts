@@ -230,22 +230,6 @@ describe("messages", () => {
       assert.equal(sent.length, 1);
     }),
   );
-
-  it(
-    "an update after a rejected creation of an existing server, with the desired result",
-    withMessages(
-      ["ipvsadm -A -t 10.96.0.1:80 -s rr", "ipvsadm -a -t 10.96.0.1:80 -r 10.244.1.5:8080 -m -w 7"],
-      async (ipvs, sent) => {
-        const changes = creations(virtual("10.96.0.1", { scheduler: "lc" }), real("10.244.1.5"));
-        assert.deepEqual(await ipvs.apply(changes), []);
-        assert.equal(sent.length, 4);
-        assert.deepEqual(saved(), [
-          "-A -t 10.96.0.1:80 -s lc",
-          "-a -t 10.96.0.1:80 -r 10.244.1.5:8080 -m -w 1",
-        ]);
-      },
-    ),
-  );
 });
 
 describe("the kernel rejects", () => {
