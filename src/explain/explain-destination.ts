@@ -46,7 +46,8 @@ export function explainDestination(input: DestinationInput): Explanation {
     only === undefined
       ? usualOrigins(originInput, { detector: podDetector(planned), ranges })
       : [originOf(only, originInput)];
-  const packetInput = { planned, observed, ranges, endpointCount };
+  const isRemembered = connections.templates.length > 0;
+  const packetInput = { planned, observed, ranges, endpointCount, isRemembered };
   const packets = origins.map((origin) => explainPacket(origin, packetInput));
   const virtualServer = observed.servers.get(key)?.virtualServer;
   return {

@@ -8,16 +8,17 @@ import type {
   Verdict,
 } from "../answer/explanation.ts";
 import { type Cidr, hostPort } from "../base/ip.ts";
+import { realServerKey } from "../state/real-server.ts";
 import { virtualServerKey } from "../state/virtual-server.ts";
 import { masqueradeText, sourceRangeText } from "./masquerade-text.ts";
 import type { Origin } from "./origins.ts";
 import { isFull } from "./packet/connection-limit.ts";
 import { byText } from "./packet/deliver.ts";
 import { follow } from "./packet/follow.ts";
-import type { NodeState } from "./packet/node-state.ts";
+import { hashedServer } from "./packet/hashed-server.ts";
+import type { ListedServer, NodeState } from "./packet/node-state.ts";
 import type { Packet } from "./packet/packet.ts";
 import type { EndpointPath, PacketPath, PathEnd } from "./packet/path.ts";
-import { hashedServer } from "./packet/source-hash.ts";
 import type { Step } from "./packet/traverse.ts";
 import { packetSummary } from "./verdict-text.ts";
 
@@ -26,6 +27,8 @@ export interface PacketInput {
   readonly observed: NodeState;
   /** Number of endpoints, ready or not, for texts such as "3 of 4 endpoints". */
   readonly endpointCount: number;
+  /** Whether IPVS remembers the client's real server, so that no scheduler is asked. */
+  readonly isRemembered: boolean;
   /** Source ranges of this address and port. If empty, all clients are allowed. */
   readonly ranges: readonly Cidr[];
 }
@@ -34,9 +37,9 @@ export interface PacketInput {
 export function explainPacket(origin: Origin, input: PacketInput): PacketExplanation {
   const { packet, label } = origin;
   const { planned, observed, ranges, endpointCount } = input;
-  const path = pathIn(observed, origin);
+  const path = pathIn(observed, origin, input);
   const summary = packetSummary(path, origin, endpointCount);
-  const plannedSummary = packetSummary(pathIn(planned, origin), origin, endpointCount);
+  const plannedSummary = packetSummary(pathIn(planned, origin, input), origin, endpointCount);
   const masquerading = masqueradeText(path, observed.network);
   const { scheduled } = path.end.kind === "balanced" ? path.end : {};
   return {
@@ -77,25 +80,49 @@ interface Stop extends Pick<EndpointPath, "fate"> {
   readonly obstacle?: string | undefined;
 }
 
-function pathIn(state: NodeState, { packet, isExample }: Origin): PacketPath {
+function pathIn(
+  state: NodeState,
+  { packet, isExample }: Origin,
+  { observed, isRemembered }: PacketInput,
+): PacketPath {
   const path = follow(packet, state);
-  return isExample ? withoutObstacles(path) : withScheduled(path, packet, state);
+  if (isExample) return withoutObstacles(path);
+  return isRemembered ? path : withScheduled(path, packet, { state, observed });
 }
 
 /** Adds the endpoint that IPVS chooses for the client, if the scheduler's choice can be predicted. */
-function withScheduled(path: PacketPath, packet: Packet, { servers }: NodeState): PacketPath {
-  const { protocol, source, destination: address, port } = packet;
+function withScheduled(
+  path: PacketPath,
+  packet: Packet,
+  { state, observed }: { readonly state: NodeState; readonly observed: NodeState },
+): PacketPath {
+  const { protocol, destination: address, port } = packet;
   const { end } = path;
   if (end.kind !== "balanced" || !end.isByIpvs) return path;
-  const server = servers.get(virtualServerKey({ protocol, address, port }));
-  const scheduled = server && hashedServer(server, source);
-  if (scheduled === undefined) return path;
+  const key = virtualServerKey({ protocol, address, port });
+  const server = inOrderOf(observed.servers.get(key), state.servers.get(key));
+  const scheduled = server && hashedServer(server, packet);
+  if (server === undefined || scheduled === undefined) return path;
   const full = isFull(scheduled) === true;
   if (scheduled.weight > 0 && !full) return { ...path, end: { ...end, scheduled } };
   const name = hostPort(scheduled.address, scheduled.port);
   const why = full ? "it has reached its connection limit" : "its weight is 0";
-  const by = `the scheduler sh, which chooses ${name}, although ${why}`;
+  const by = `the scheduler ${server.virtualServer.scheduler}, which chooses ${name}, although ${why}`;
   return { ...path, end: { kind: "refused", by } };
+}
+
+/** The virtual server with its real servers in the kernel's order. Undefined if the kernel has other real servers. */
+function inOrderOf(
+  observed: ListedServer | undefined,
+  server: ListedServer | undefined,
+): ListedServer | undefined {
+  if (observed === server || observed === undefined || server === undefined) return server;
+  const byKey = new Map(server.realServers.map((one) => [realServerKey(one), one]));
+  const realServers = observed.realServers.flatMap((one) => byKey.get(realServerKey(one)) ?? []);
+  const { length } = observed.realServers;
+  return realServers.length === length && byKey.size === length
+    ? { ...server, realServers }
+    : undefined;
 }
 
 /** Removes obstacles to answers. An example represents many clients, so their answers' route is unknown. */

@@ -54,7 +54,7 @@ export function drawServices(draw: Draw): readonly DrawnService[] {
       ...{ name: `s${number}`, number, endpoints, ranges },
       isLocal: draw.isChosen(0.4),
       hasAffinity: draw.isChosen(0.2),
-      scheduler: draw.one(["rr", "rr", "sh", "wlc", "lc"]),
+      scheduler: draw.one(["rr", "rr", "sh", "dh", "mh", "wlc", "lc"]),
       port: endpoints.includes("node") ? hostPort : draw.isChosen(0.1) ? wrongPort : podPort,
     };
   });
