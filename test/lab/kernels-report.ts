@@ -35,7 +35,7 @@ const tried: readonly (readonly [what: string, cases: string])[] = [
     '"with one native rule in ip …", "do not prevent a new Service from being served", "survive a restart and a clean-up"',
   ],
   [
-    "the backend changes between two runs, because of kubelet's hint: startup and `--cleanup` remove kube-ipvs' rules from the other backend, and third-party rules remain",
+    "the backend changes between two runs, because kubelet's chain KUBE-IPTABLES-HINT moved: startup and `--cleanup` remove kube-ipvs' rules from the other backend, and third-party rules remain",
     '"a node that moves from legacy to nft", "… from nft to legacy"',
   ],
   [

@@ -63,7 +63,7 @@ export function modesDocumentText(all: readonly ModeResult[]): string {
       `# ${given.mode} mode\n`,
       `${given.text.map(wrap).join("\n\n")}\n`,
       ...results.map((result) => sectionText(result, given.mode)),
-      `## Not in ${given.mode} mode\n`,
+      `## Not tested in ${given.mode} mode\n`,
       `${given.without.map(([title, reason]) => wrap(`- ${title}: ${reason}.`)).join("\n")}\n`,
     ].join("\n"),
   );

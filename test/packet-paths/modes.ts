@@ -290,8 +290,8 @@ const sockets: ModeSections = {
   ],
   without: [
     ["SCTP", "Node.js has no SCTP sockets"],
-    ["Source ranges", "implemented by rules (`test/unit/userspace/portal-rules.test.ts`)"],
-    ["Session affinity", "implemented by the balancer (`test/unit/userspace/balancer.test.ts`)"],
+    ["Source ranges", "rules implement them (`test/unit/userspace/portal-rules.test.ts`)"],
+    ["Session affinity", "the balancer implements it (`test/unit/userspace/balancer.test.ts`)"],
     ["masqueradeAll, No local-traffic detector", "this mode masquerades nothing"],
     ["`kubeIpvs` settings for IPVS, Rules and sets removed one by one", "IPVS is not used"],
   ],

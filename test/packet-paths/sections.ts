@@ -202,7 +202,7 @@ const otherPorts: Section = {
 const nodeAddress: Section = {
   title: "An external IP that is the node's own address",
   text: [
-    "A Service has the node's LAN address as its external IP. It gets a virtual server, as in kube-proxy, " +
+    "A Service has the node's LAN address as its external IP. The Service gets a virtual server, as in kube-proxy, " +
       "but the address is not bound to kube-ipvs0. The node's own service, such as an SSH server, therefore " +
       "remains reachable. If the address were bound, the rules in the previous section would block this service.",
   ],
@@ -319,7 +319,7 @@ const bridgedUnfiltered: Section = {
   title: "Bridged pods, br_netfilter off",
   text: [
     "Both settings are 0. If the client's address is kept, the endpoint's answer to a pod behind the same " +
-      "bridge bypasses the node's IP layer. Its source is not translated back to the virtual IP, so the " +
+      "bridge bypasses the node's IP layer. The answer's source is not translated back to the virtual IP, so the " +
       "client drops it. This is why Kubernetes requires br_netfilter with bridges. Masqueraded connections are " +
       "not affected.",
   ],

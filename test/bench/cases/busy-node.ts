@@ -123,7 +123,7 @@ function runBurst(context: CaseContext): Promise<CaseOutcome> {
       rows: [
         {
           subject: "kube-ipvs",
-          what: "last event to all virtual servers in the kernel",
+          what: "from the last event until all virtual servers are in the kernel",
           kind: "figure",
           unit: "ms",
           value: elapsedMs,
@@ -133,7 +133,7 @@ function runBurst(context: CaseContext): Promise<CaseOutcome> {
         },
         {
           subject: "kube-ipvs",
-          what: "virtual servers, real servers, set entries and addresses missing at the end",
+          what: "kernel objects missing at the end",
           kind: "count",
           unit: "",
           value: missing,
@@ -141,7 +141,7 @@ function runBurst(context: CaseContext): Promise<CaseOutcome> {
         },
         {
           subject: "API server",
-          what: "first to last event",
+          what: "from the first to the last event",
           kind: "figure",
           unit: "ms",
           value: burstMs,

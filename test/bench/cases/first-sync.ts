@@ -280,7 +280,7 @@ function rowsOf(
     {
       kind: "figure",
       subject: "kube-ipvs",
-      what: `times faster than the tools${part}, ${size}`,
+      what: `speedup over ipvsadm, ipset and ip${part}, ${size}`,
       unit: "×",
       value: totalMs / oursMs,
       target: { text: `≥ ${plan.timesFasterThanTools} ×`, least: plan.timesFasterThanTools },

@@ -85,7 +85,7 @@ function restartRows(measured: {
     },
     {
       subject: "kube-ipvs",
-      what: "process start to ready",
+      what: "from process start until ready",
       kind: "figure",
       unit: "ms",
       value: middle(restartsMs),

@@ -132,7 +132,7 @@ function measure(
     return [
       ...rows,
       growthRow(size, samples),
-      ...rowsAt(`API server ignores limit, full kernel, ${size}`, unpaged, command, target),
+      ...rowsAt(`API server that ignores limit, full kernel, ${size}`, unpaged, command, target),
     ];
   });
 }

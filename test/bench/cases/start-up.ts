@@ -52,7 +52,7 @@ async function run(context: CaseContext): Promise<CaseOutcome> {
       },
       {
         subject: "kube-ipvs",
-        what: "process start to first watch",
+        what: "from process start to the first watch",
         kind: "figure",
         unit: "ms",
         value: quantile(elapsed, 0.5),

@@ -13,6 +13,7 @@ import { shell } from "../../support/netns/network-namespace.ts";
 import { Program } from "../../support/program.ts";
 import type { Case, CaseContext, CaseOutcome } from "../case.ts";
 import { quantile, type Row } from "../rows.ts";
+import { number } from "../table.ts";
 
 const backend = "10.244.1.10";
 const connections = 1_000;
@@ -105,7 +106,8 @@ async function measure(context: CaseContext, pid: number): Promise<readonly Row[
     for (const round of [1, 2, 3]) {
       const sockets = await open(way);
       if (round === 1) rows.push(await exchanges(way, sockets));
-      if (isOurs) rows.push(memoryRow(`resident, ${connections} connections, round ${round}`, pid));
+      if (isOurs)
+        rows.push(memoryRow(`resident, ${number(connections)} connections, round ${round}`, pid));
       for (const socket of sockets) socket.destroy();
       await pause(500);
     }
@@ -148,7 +150,7 @@ async function exchanges({ subject }: Way, sockets: readonly Socket[]): Promise<
   const value = (sockets.length * rounds) / seconds;
   return {
     subject,
-    what: `exchanges, ${connections} connections`,
+    what: `exchanges, ${number(connections)} connections`,
     unit: "1/s",
     value,
     kind: "figure",

@@ -16,9 +16,18 @@ export function testsOf(cell: string): readonly NamedTest[] {
   return [...found].map(([, file = "", title = ""]) => ({ file, title }));
 }
 
-/** Whether the file has a test whose title contains this text. */
+/** Whether the file has a test whose title contains this text. `…` in the text matches any characters. */
 export function isThere(documentPath: string, { file, title }: NamedTest): boolean {
-  return titlesIn(join(dirname(documentPath), file)).some((known) => known.includes(title));
+  const parts = title.split("…").map((part) => part.trim());
+  const isTitle = (known: string): boolean => {
+    let end = 0;
+    return parts.every((part) => {
+      const start = known.indexOf(part, end);
+      end = start + part.length;
+      return start >= 0;
+    });
+  };
+  return titlesIn(join(dirname(documentPath), file)).some(isTitle);
 }
 
 /** Titles of tests, suites and tables of cases, without placeholders. */

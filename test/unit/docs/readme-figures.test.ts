@@ -89,7 +89,7 @@ describe("the README's figures", () => {
       text.includes(`${theirs} of CPU time per change and ${theirMemory} of anonymous memory.`),
     );
     assert.ok(text.includes(`kube-ipvs needs ${ours} and ${memory}.`));
-    const [, programs] = both("programs started for it");
+    const [, programs] = both("programs started per endpoint change");
     assert.ok(text.includes(`kube-proxy 1.36.2 starts ${programs}.`));
   });
 });
