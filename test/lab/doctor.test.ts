@@ -339,7 +339,7 @@ describe("the doctor on a node with kube-ipvs", () => {
       ip link set eth0 mtu 1400`,
     mends: "ip link set eth0 mtu 1500; ip link del flannel.1",
     complaints: ["tunnel-mtu warn"],
-    says: /flannel\.1 \(vxlan\) have up to 1500 bytes .* eth0 carries 1400; ip link set flannel\.1 mtu 1350/,
+    says: /flannel\.1 \(vxlan\) have up to 1500 bytes .* eth0 carries at most 1400; ip link set flannel\.1 mtu 1350/,
     skip: skipTunnels,
   });
   itReports({
@@ -349,7 +349,7 @@ describe("the doctor on a node with kube-ipvs", () => {
       ip link set probe0 mtu 1490 up`,
     mends: "ip link del probe0",
     complaints: ["tunnel-mtu warn"],
-    says: /probe0 \(ipip\) have up to 1510 bytes .* eth0 carries 1500/,
+    says: /probe0 \(ipip\) have up to 1510 bytes .* eth0 carries at most 1500/,
     skip: skipTunnels,
   });
   itReports({

@@ -95,7 +95,7 @@ export const addressChecks: readonly Check[] = [
         const header = tunnelHeaderBytes.get(kind) ?? 0;
         const most = below.mtuBytes - header;
         if (mtuBytes <= most) return [];
-        const text = `packets of ${name} (${kind}) have up to ${mtuBytes + header} bytes with their outer headers, but ${below.name} carries ${below.mtuBytes}`;
+        const text = `packets of ${name} (${kind}) have up to ${mtuBytes + header} bytes with their outer headers, but ${below.name} carries at most ${below.mtuBytes}`;
         return [{ text, remedy: `ip link set ${name} mtu ${most}` }];
       });
       if (tooLarge.length === 0)

@@ -29,7 +29,7 @@ export interface ArrivedPacket {
 
 /** The answer and later packets of a connection. */
 export interface RestOfConnection {
-  /** The rules that lose packets. If none does, rules that cannot be evaluated and may do so. */
+  /** The rules that drop or reject packets. If there are none, the rules that may do so but cannot be evaluated. */
   readonly steps: readonly Step[];
   /** Undefined if the rules let all packets pass. */
   readonly lost?: {
@@ -38,12 +38,12 @@ export interface RestOfConnection {
   };
 }
 
-/** Chains that a packet traverses in the same form. */
+/** The chains that a packet traverses with the same addresses and ports. */
 type Stage = readonly [places: readonly Place[], onPath: PacketOnPath];
 
 /**
- * Follows an endpoint's answer to the client, and then, if the protocol has connections, the client's next packet. Rules
- * that match connection states or TCP flags treat it differently from the first one.
+ * Follows an endpoint's answer to the client, and then, if the protocol has connections, the client's next packet.
+ * Rules that match connection states or TCP flags treat these packets differently from the first one.
  */
 export function followConnection(
   arrived: ArrivedPacket,
@@ -119,8 +119,8 @@ function followAnswer(
 }
 
 /**
- * Follows the client's packet after the answer. Connection tracking or IPVS translate it as they did the first one,
- * without the nat rules.
+ * Follows the client's packet after the answer. Connection tracking or IPVS translates it like the first one, without
+ * the nat rules.
  */
 function followLater(
   { packet, endpoint: { address, port }, isMasqueraded, isByIpvs }: ArrivedPacket,
@@ -151,7 +151,7 @@ function followLater(
   return passStages(stages, state);
 }
 
-/** Each stage begins with the mark that the one before has set. */
+/** Each stage begins with the mark that the previous one set. */
 function passStages(
   stages: readonly Stage[],
   state: NodeState,

@@ -531,7 +531,7 @@ const cases: readonly Case[] = [
     check: "tunnel-mtu",
     verdict: "warn",
     node: { tunnels: known([{ ...tunnel, mtuBytes: 1_451 }]) },
-    says: /flannel\.1 \(vxlan\) have up to 1501 bytes .* eth0 carries 1500.*ip link set flannel\.1 mtu 1450/s,
+    says: /flannel\.1 \(vxlan\) have up to 1501 bytes .* eth0 carries at most 1500.*ip link set flannel\.1 mtu 1450/s,
   },
   { check: "tunnel-mtu", verdict: "unknown", node: { tunnels: unreadable }, says: /EACCES/ },
 
