@@ -3,7 +3,7 @@ import { join } from "node:path";
 import type { Machine } from "./machine.ts";
 
 export interface LoopProbe {
-  /** A file in the lab with one line of milliseconds for each half second. */
+  /** A file in the lab. Each line is the longest block of half a second, in milliseconds. */
   readonly path: string;
   readonly environment: Readonly<Record<string, string>>;
 }

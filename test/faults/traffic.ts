@@ -11,7 +11,7 @@ export interface Figures {
   readonly broken: number;
   readonly short: number;
   readonly failed: number;
-  /** Since the last figures: connection attempts to targets that must not admit the client, and successes. */
+  /** Since the last figures: attempts to connect to targets that must reject the client, and how many succeeded. */
   readonly tried: number;
   readonly admitted: number;
   readonly reasons: Readonly<Record<string, number>>;

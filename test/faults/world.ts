@@ -110,7 +110,7 @@ export class World {
     await this.api.command("apply", applied);
   }
 
-  /** Makes a churn step that the API server gets when it restarts. */
+  /** Makes a churn step without sending it. The API server has the change after its next restart. */
   churnUnseen(): void {
     this.objects.change(churnSize);
   }

@@ -90,7 +90,7 @@ describe("the maximum heap size", () => {
     assert.equal(heapOn(files), "--max-old-space-size=1024");
   });
 
-  it("is three quarters of the cgroup's limit less 32 MB, from 64 to 1920 MB", () => {
+  it("is three quarters of the cgroup's limit, minus 32 MB, from 64 to 1920 MB", () => {
     const cases = [
       [64, 64],
       [128, 64],
