@@ -76,16 +76,17 @@ function deliveredOutcomes(
   return known.flatMap((realServer) => {
     // The kernel may tell the sender that there is no route.
     if (/^there is no route/.test(obstacle ?? "")) return ["dropped", "refused"];
-    if (fate !== "delivered") return [fate];
-    if (obstacle !== undefined) return ["dropped"];
     const [, address = "", port = ""] = /^\[?(.*?)\]?:(\d+)$/.exec(realServer) ?? [];
     const place = placeAt(address);
+    const isOpen = Number(port) === (place === "node" ? hostPort : podPort);
+    // The error from a closed port is an ICMP packet, which explain assumes to pass.
+    if (/^its answers are dropped/.test(obstacle ?? "") && !isOpen) return ["dropped", "refused"];
+    if (fate !== "delivered") return [fate];
+    if (obstacle !== undefined) return ["dropped"];
     // The node reports an unknown neighbor after three seconds.
     if (place === undefined) return ["dropped", "refused"];
     if (deadPlaces.includes(place)) return ["dropped"];
-    return Number(port) === (place === "node" ? hostPort : podPort)
-      ? [`${place}←${seenSource}`]
-      : ["refused"];
+    return isOpen ? [`${place}←${seenSource}`] : ["refused"];
   });
 }
 

@@ -1,5 +1,5 @@
 import { type IpAddress, type IpFamily, isLoopback } from "../../base/ip.ts";
-import { realServerKey } from "../../state/real-server.ts";
+import { type RealServerId, realServerKey } from "../../state/real-server.ts";
 import { type ArrivedPacket, followConnection } from "./connection.ts";
 import { isHere, isLocal, leavingAddress, type NodeState, routeKey } from "./node-state.ts";
 import type { Packet, PacketOnPath } from "./packet.ts";
@@ -35,10 +35,8 @@ export function deliver(arrived: ArrivedPacket, state: NodeState): EndpointPath 
   const { packet, endpoint, steps, isMasqueraded, isByIpvs } = arrived;
   const lost = { realServer: endpoint, isMasqueraded, fate: "dropped" } as const;
   const { address } = endpoint;
-  if (!isHere(address, state) && !state.network.routes.has(address)) {
-    const obstacle = `there is no route to ${address}, or the route rejects packets (ip route get ${address})`;
-    return { ...lost, steps, obstacle };
-  }
+  const unrouted = missingRoute(endpoint, state);
+  if (unrouted !== undefined) return { ...unrouted, isMasqueraded, steps };
   // IPVS keeps the route of a local process's packet if the real server is on this node (ip_vs_xmit.c).
   const keepsRoute = isByIpvs && packet.isFromNode && isHere(address, state);
   if (keepsRoute && !isHere(packet.destination, state)) {
@@ -68,6 +66,14 @@ export function deliver(arrived: ArrivedPacket, state: NodeState): EndpointPath 
     ...(source === undefined ? {} : { source }),
     ...(obstacle === undefined ? {} : { obstacle }),
   };
+}
+
+/** The path of packets to an endpoint without a usable route. Undefined if there is one. */
+export function missingRoute(realServer: RealServerId, state: NodeState): EndpointPath | undefined {
+  const { address } = realServer;
+  if (isHere(address, state) || state.network.routes.has(address)) return undefined;
+  const obstacle = `there is no route to ${address}, or the route rejects packets (ip route get ${address})`;
+  return { realServer, steps: [], isMasqueraded: false, fate: "dropped", obstacle };
 }
 
 /** Why a remote endpoint does not answer, or why its answers are lost. Undefined if they arrive. */

@@ -11,7 +11,7 @@ import { type RealServer, type RealServerId, realServerKey } from "../../state/r
 import { markServerId, virtualServerKey } from "../../state/virtual-server.ts";
 import { followConnection } from "./connection.ts";
 import { isFull } from "./connection-limit.ts";
-import { byText, deliver, leave, notForwarding } from "./deliver.ts";
+import { byText, deliver, leave, missingRoute, notForwarding } from "./deliver.ts";
 import {
   isHere,
   isLocal,
@@ -68,7 +68,11 @@ function unfilteredBridge(
  * The end of a packet whose source the node cannot reach: both answers and rejections are lost. A strict rp_filter
  * accepts packets only on the link that leads back to their source.
  */
-function returnPathEnd({ source, inLink }: Packet, { network }: NodeState): PathEnd | undefined {
+function returnPathEnd(
+  { source, inLink, isFromNode }: Packet,
+  { network }: NodeState,
+): PathEnd | undefined {
+  if (isFromNode) return undefined;
   if (inLink === "" || inLink !== network.strictLink) {
     const by = `the missing return path: there is no route to ${source}, or the route rejects packets (ip route get ${source})`;
     return network.unrouted.has(routeKey(source)) ? { kind: "dropped", by } : undefined;
@@ -173,14 +177,12 @@ function outLinkOf(
  */
 function unroutedEnd(packet: Packet, state: NodeState): PathEnd | undefined {
   const { source, family, isFromNode } = packet;
+  if (outLinkOf(packet, state) === undefined) return { kind: "forwarded", link: undefined };
   if (isFromNode && family === "IPv6" && isLoopback(source)) {
     return { kind: "dropped", by: `the receiving host, which only accepts ${source} from itself` };
   }
   const by = forwardingObstacle(packet, state);
-  if (by !== undefined) return { kind: isFromNode ? "refused" : "dropped", by };
-  return outLinkOf(packet, state) === undefined
-    ? { kind: "forwarded", link: undefined }
-    : undefined;
+  return by === undefined ? undefined : { kind: isFromNode ? "refused" : "dropped", by };
 }
 
 /** The packet before any translation. */
@@ -275,6 +277,9 @@ function toEndpoint(
 ): EndpointPath {
   const { packet } = onPath;
   const endpoint = { address: onPath.destination, port: onPath.port };
+  // IPVS looks up the route before it sends the packet through the rules.
+  const unrouted = onPath.virtual === undefined ? undefined : missingRoute(endpoint, state);
+  if (unrouted !== undefined) return unrouted;
   const { verdict, steps, mark } = passTables(places, onPath, state);
   if (verdict !== "pass") {
     const isLost = verdict === "refused" && !reachesClient(onPath, state);

@@ -5,8 +5,8 @@ import type { NodeState } from "./node-state.ts";
 import type { PacketOnPath } from "./packet.ts";
 import type { Step } from "./traverse.ts";
 
-/** Priorities from `first` up to, but not including, `end`. */
-export type Priorities = readonly [first: number, end: number];
+/** Priorities from `first` up to, but not including, `end`. If unsure, packets may bypass the chains. */
+export type Priorities = readonly [first: number, end: number, certainty?: "unsure"];
 
 export interface NftPassage {
   readonly verdict: "pass" | "dropped" | "refused";
@@ -31,7 +31,7 @@ interface Walk {
 /** Traverses a hook's chains in priority order until one of them stops the packet. */
 export function passNft(
   hook: NftHook,
-  [first, end]: Priorities,
+  [first, end, certainty]: Priorities,
   onPath: PacketOnPath,
   state: NodeState,
 ): NftPassage {
@@ -42,7 +42,7 @@ export function passNft(
     if (chain.hook !== hook || chain.priority < first || chain.priority >= end) continue;
     const passage = passageOf(chain, onPath, state);
     if (passage === "none") continue;
-    const isSure = passage === "sure";
+    const isSure = passage === "sure" && certainty === undefined;
     const isBridgePort = passage === "bridge port";
     const walk: Walk = { chain, onPath, state, isBridgePort, steps: [], isMasqueraded };
     const result = walkChain(chain.name, walk, isSure, 0);

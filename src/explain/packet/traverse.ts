@@ -165,17 +165,25 @@ export function filterHooks(
   return isForNode ? ["OUTPUT", "INPUT"] : ["OUTPUT"];
 }
 
-/** NF_IP_PRI_NAT_SRC - 1: IPVS takes packets from INPUT before the chains with this priority number or a higher one. */
+/**
+ * NF_IP_PRI_NAT_SRC - 1: the priority at which IPVS takes packets from INPUT. A chain with the same priority is called
+ * before IPVS if it was created later, which cannot be read.
+ */
 const ipvsPriority = 99;
 
 /** The chains that a packet traverses after nat. With `isForIpvs`, only those before IPVS takes it. */
 export function filterPlaces(hooks: readonly Hook[], isForIpvs = false): readonly Place[] {
-  const end = isForIpvs ? ipvsPriority : everyPriority[1];
   return hooks.flatMap((hook): readonly Place[] => {
-    const filter: readonly Place[] = [
-      [hook, "filter"],
-      [hook, [priorities.filter, end]],
-    ];
+    const filter: readonly Place[] = isForIpvs
+      ? [
+          [hook, "filter"],
+          [hook, [priorities.filter, ipvsPriority]],
+          [hook, [ipvsPriority, ipvsPriority + 1, "unsure"]],
+        ]
+      : [
+          [hook, "filter"],
+          [hook, [priorities.filter, everyPriority[1]]],
+        ];
     if (hook === "OUTPUT") return [[hook, [priorities.nat, priorities.filter]], ...filter];
     return [
       ["PREROUTING", [priorities.nat, everyPriority[1]]],
