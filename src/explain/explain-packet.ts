@@ -27,7 +27,7 @@ export interface PacketInput {
   readonly observed: NodeState;
   /** Number of endpoints, ready or not, for texts such as "3 of 4 endpoints". */
   readonly endpointCount: number;
-  /** Whether IPVS remembers the client's real server, so that no scheduler is asked. */
+  /** Whether IPVS remembers the client's real server and therefore does not ask the scheduler. */
   readonly isRemembered: boolean;
   /** Source ranges of this address and port. If empty, all clients are allowed. */
   readonly ranges: readonly Cidr[];
@@ -111,7 +111,9 @@ function withScheduled(
   return { ...path, end: { kind: "refused", by } };
 }
 
-/** The virtual server with its real servers in the kernel's order. Undefined if the kernel has other real servers. */
+/**
+ * The virtual server with its real servers in the kernel's order. Undefined if the kernel has different real servers.
+ */
 function inOrderOf(
   observed: ListedServer | undefined,
   server: ListedServer | undefined,

@@ -5,7 +5,7 @@ import type { NodeState } from "./node-state.ts";
 import type { PacketOnPath } from "./packet.ts";
 import type { Step } from "./traverse.ts";
 
-/** Priorities from `first` up to, but not including, `end`. If unsure, packets may bypass the chains. */
+/** Priorities from `first` up to, but not including, `end`. With `unsure`, packets may bypass the chains. */
 export type Priorities = readonly [first: number, end: number, certainty?: "unsure"];
 
 export interface NftPassage {
