@@ -1,5 +1,6 @@
 import { readFileSync, writeFileSync, writeSync } from "node:fs";
 import { hostname } from "node:os";
+import { text } from "node:stream/consumers";
 import { forbidCoreDumps } from "../native-shim/index.ts";
 import { systemClock } from "./base/clock.ts";
 import { systemErrorText } from "./base/system-error-text.ts";
@@ -27,8 +28,9 @@ process.stderr.on("error", () => {});
 
 const running = runCommandLine(process.argv.slice(2), {
   ...outlet,
-  // The path cannot be opened if stdin is a socket, or if the system does not have the link.
-  readFile: (path) => readFileSync(path === "/dev/stdin" ? 0 : path, "utf8"),
+  readFile: (path) => readFileSync(path, "utf8"),
+  // A synchronous read fails with EAGAIN if the writer is slow and stdin does not block.
+  readInput: () => text(process.stdin),
   writeFile: (path, text) => writeFileSync(path, text),
   writeBytes: (path, bytes) => {
     if (path === "-") process.stdout.write(bytes);

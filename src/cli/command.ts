@@ -18,6 +18,8 @@ export interface ProcessContext extends ConfigInputs {
   readonly columns?: () => number | undefined;
   /** Whether to print colors: stdout is a terminal, and NO_COLOR is empty or not set. */
   readonly hasColors: boolean;
+  /** Reads stdin to its end. */
+  readonly readInput: () => Promise<string>;
   readonly writeOut: (text: string) => void;
   readonly writeErr: (text: string) => void;
   /** Replaces a file's content; throws if it fails. */

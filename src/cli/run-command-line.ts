@@ -53,7 +53,7 @@ async function printNodes(args: readonly string[], process: ProcessContext): Pro
   try {
     const { format, form } = outputOf(line, process);
     const { nodesText } = await import("./across-nodes.ts");
-    const input = process.readFile("/dev/stdin");
+    const input = await process.readInput();
     const { text, exitCode } = nodesText(line.command.name, input, format, form.width);
     process.writeOut(text);
     return exitCode;

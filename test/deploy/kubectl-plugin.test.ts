@@ -111,9 +111,12 @@ const many = mkdtempSync(join(tmpdir(), "kubectl-many-"));
 after(() => rmSync(many, { recursive: true }));
 const main = join(import.meta.dirname, "../../src/main.ts");
 
+/** Names of the nodes whose command has started. */
+const started = join(many, "started");
+
 /**
  * Answers for a cluster of 50 pods. The pod on node-7 hangs, node-8 has no daemon, node-9 is degraded, and the pod on
- * node-10 is pending. `__nodes` is the real program.
+ * node-10 is pending. `__nodes` is the real program. With TOGETHER=N, commands answer only after N have started.
  */
 writeFileSync(
   join(many, "kubectl"),
@@ -128,8 +131,16 @@ case " $* " in
     done
     echo "node-5 pod-5-old Failed"
     exit ;;
+  *" exec "*" -o json"*)
+    if [ -n "$TOGETHER" ]; then
+      echo "$*" >> ${started}
+      until [ "$(wc -l < ${started})" -ge "$TOGETHER" ]; do sleep 0.1; done
+    else
+      case " $* " in *" pod-7 "*) exec sleep 60 ;; esac
+    fi ;;
+esac
+case " $* " in
   *" __nodes "*) while [ "$1" != __nodes ]; do shift; done; exec ${process.execPath} ${main} "$@" ;;
-  *" pod-7 "*) exec sleep 60 ;;
   *" pod-8 "*) echo "Cannot query kube-ipvs" >&2; exit 1 ;;
   *" drains "*) echo '{"apiVersion":"kube-ipvs/v1","kind":"DrainList","items":[]}'; exit ;;
   *" doctor "*)
@@ -151,16 +162,24 @@ esac
   { mode: 0o755 },
 );
 
-function runOnNodes(...args: readonly string[]): {
+function runOnNodes(...args: readonly string[]): ReturnType<typeof runTogether> {
+  return runTogether("", "--timeout", "2", ...args);
+}
+
+function runTogether(
+  together: string,
+  ...args: readonly string[]
+): {
   readonly code: number | null;
   readonly lines: readonly string[];
   readonly err: string;
   readonly elapsedMs: number;
 } {
   const beganMs = performance.now();
-  const { status, stdout, stderr } = spawnSync(shim, ["--timeout", "2", ...args], {
+  const { status, stdout, stderr } = spawnSync(shim, args, {
     encoding: "utf8",
-    env: { PATH: `${many}:/usr/bin:/bin` },
+    env: { PATH: `${many}:/usr/bin:/bin`, TOGETHER: together },
+    timeout: 120_000,
   });
   const lines = stdout.split("\n").slice(0, -1);
   return { code: status, lines, err: stderr, elapsedMs: performance.now() - beganMs };
@@ -168,8 +187,8 @@ function runOnNodes(...args: readonly string[]): {
 
 describe("kubectl kube-ipvs --all-nodes", () => {
   it("queries 50 nodes at the same time, including one that does not answer", () => {
-    const { code, lines, elapsedMs } = runOnNodes("status", "--all-nodes");
-    assert.equal(lines.length, 51);
+    const { code, lines, err, elapsedMs } = runOnNodes("status", "--all-nodes");
+    assert.equal(lines.length, 51, err);
     assert.match(lines[0] ?? "", /^NODE +VERDICT +MODE +VERSION +SUMMARY$/);
     assert.match(lines[1] ?? "", /^node-1 +OK +ipvs +0\.2\.0 +3 Services$/);
     assert.match(lines[7] ?? "", /^node-7 +- +- +- +no answer within 2 s$/);
@@ -181,6 +200,17 @@ describe("kubectl kube-ipvs --all-nodes", () => {
     assert.equal(code, 2);
     assert.ok(elapsedMs < 20_000, `${elapsedMs} ms`);
   });
+
+  for (const command of ["status", "services", "doctor", "explain", "drains", "compare"]) {
+    it(`runs ${command} on all nodes at the same time`, () => {
+      rmSync(started, { force: true });
+      // No command of a node returns before those of all 49 nodes with a running pod have started.
+      const { lines, err } = runTogether("49", "--timeout", "60", command, "--all-nodes");
+      assert.equal(err, "");
+      assert.ok(lines.length > 1);
+      assert.doesNotMatch(lines.join("\n"), /no answer/);
+    });
+  }
 
   it("queries the nodes that a selector matches, including those without a pod", () => {
     const { code, lines } = runOnNodes("status", "-l", "zone=a", "-o", "json");

@@ -34,6 +34,7 @@ export async function runCommand(
     readFile: (path) => {
       throw new Error(`ENOENT: no such file or directory, open '${path}'`);
     },
+    readInput: async () => "",
     writeFile: () => {},
     writeBytes: () => {},
     forbidCoreDumps: () => {},

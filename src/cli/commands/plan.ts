@@ -1,6 +1,6 @@
 import { exitCodes } from "../../answer/answer.ts";
 import { hasChanges, planView } from "../../answer/plan.ts";
-import { type Command, outputOptions, valueOption } from "../command.ts";
+import { type Command, type CommandContext, outputOptions, valueOption } from "../command.ts";
 
 export const planCommand: Command = {
   name: "plan",
@@ -33,7 +33,7 @@ export const planCommand: Command = {
     { command: "kube-ipvs plan -f service.yaml", purpose: "before kubectl apply -f service.yaml" },
     { command: "kube-ipvs plan --cleanup", purpose: "what kube-ipvs --cleanup would remove" },
   ],
-  run: async ({ programs, config, values, options, readFile, runContext, print }) => {
+  run: async ({ programs, config, values, options, runContext, print, ...inputs }) => {
     const isCleanup = values.get("cleanup")?.at(-1) === "true";
     const name = options.get("filename") ?? "";
     if (isCleanup && name !== "") throw new Error("-f: cannot be combined with --cleanup");
@@ -42,18 +42,16 @@ export const planCommand: Command = {
       ? planNodeCleanUp(config, runContext())
       : name === ""
         ? planSync(config, runContext())
-        : planApplied(config, runContext(), readApplied(name, readFile)));
+        : planApplied(config, runContext(), await readApplied(name, inputs)));
     print(plan, planView);
     return hasChanges(plan) ? exitCodes.wrong : exitCodes.fine;
   },
 };
 
 /** Reads the file of `-f`; `-` is stdin. */
-function readApplied(
+async function readApplied(
   name: string,
-  readFile: (path: string) => string,
-): { readonly name: string; readonly text: string } {
-  return name === "-"
-    ? { name: "stdin", text: readFile("/dev/stdin") }
-    : { name, text: readFile(name) };
+  { readFile, readInput }: Pick<CommandContext, "readFile" | "readInput">,
+): Promise<{ readonly name: string; readonly text: string }> {
+  return name === "-" ? { name: "stdin", text: await readInput() } : { name, text: readFile(name) };
 }

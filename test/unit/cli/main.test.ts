@@ -105,6 +105,14 @@ describe("the process", () => {
     assert.match(stdout, /^n1 .* no answer$/m);
   });
 
+  it("waits for input that arrives later", () => {
+    const lines = "sleep 3; echo '= n1 1'; echo '!no answer'";
+    const command = `(${lines}) | ${process.execPath} ${main} __nodes status`;
+    const { stdout, stderr } = spawnSync("sh", ["-c", command], { encoding: "utf8" });
+    assert.equal(stderr, "");
+    assert.match(stdout, /^n1 .* no answer$/m);
+  });
+
   it("exits with 1 and one line on stderr after a mistake", async () => {
     const { code, out, err } = await program("--proxy-mode", "nftables", "--v=1");
     assert.deepEqual([code, out], [1, ""]);
