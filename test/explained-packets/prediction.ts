@@ -138,8 +138,10 @@ export function outcomeText(outcome: Outcome): string {
 }
 
 export function isAsPredicted({ outcomes }: Prediction, actual: string): boolean {
-  // The sender of a datagram gets EPERM if a rule of its own node drops or rejects it.
-  if (actual === "refused EPERM" && outcomes.has("dropped")) return true;
+  // The sender of a datagram gets EPERM if a rule of its own node drops or rejects it. A host that lost a neighbor of
+  // IPv6 for three seconds reports EHOSTUNREACH.
+  const isLost = actual === "refused EPERM" || actual === "refused EHOSTUNREACH";
+  if (isLost && outcomes.has("dropped")) return true;
   const words = actual.split(" ")[0] ?? "";
   return outcomes.has(words) || outcomes.has(words.replace(/←.*/, "←?"));
 }
