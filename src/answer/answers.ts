@@ -141,6 +141,9 @@ export interface Counts {
   readonly drifts: number;
   readonly backingOffRepairs: number;
   readonly manualWeights: number;
+  /** Endpoints that answered when this node asked for their weights, and those without a valid answer. */
+  readonly answeredWeights: number;
+  readonly unansweredWeights: number;
   readonly ignoredAnnotations: number;
 }
 

@@ -80,6 +80,11 @@ export interface EndpointRow {
   readonly nodeHints?: readonly string[];
   /** Undefined if the virtual server does not have this real server. */
   readonly weight?: number;
+  /**
+   * Only if this node asks the endpoint for its weight: whether the weight is its answer, or an average because there is
+   * no valid answer.
+   */
+  readonly weightSignal?: "answered" | "no-answer";
   /** The connection counts are undefined unless requested. */
   readonly activeConnections?: number;
   readonly inactiveConnections?: number;

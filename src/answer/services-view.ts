@@ -39,7 +39,7 @@ const endpointColumns: readonly Column<EndpointRow>[] = [
     drop: 2,
   },
   { title: "DRAIN", cell: ({ drain }) => (drain === undefined ? "" : drainText(drain)), drop: 1 },
-  { title: "REASON", cell: ({ reason }) => reason },
+  { title: "REASON", cell: ({ reason, weightSignal }) => reason ?? weightSignal },
 ];
 
 export const drainColumns: readonly Column<DrainRow>[] = [
@@ -89,6 +89,7 @@ const remedies: Readonly<Record<string, string>> = {
   drifted:
     "a third party removed the real server or set its weight to 0; the next verification repairs it",
   "manual-weight": "a third party set the weight to 0; set it back with ipvsadm -e",
+  "zero-weight": "an annotation, a Node label or the endpoint's own answer sets its weight to 0",
   reverted: "stop the third party that keeps reverting the repair",
 };
 

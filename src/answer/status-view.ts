@@ -26,6 +26,7 @@ function factsOf(status: Status): readonly Fact[] {
       `${service}: ${annotation}: ${JSON.stringify(value)} (${reason}): ${message}`,
   );
   const tuning: readonly Fact[] = [
+    ...answeredFact(counts),
     ["Manual weights", grouped(counts.manualWeights), weights],
     ["Ignored annotations", grouped(counts.ignoredAnnotations), ignored],
   ];
@@ -61,6 +62,12 @@ function factsOf(status: Status): readonly Fact[] {
     ["Process", `${process.pid}, up ${durationText(process.uptimeSeconds)}`],
     ["Not checked", "rules of other software, routes and settings: run kube-ipvs doctor"],
   ];
+}
+
+function answeredFact({ answeredWeights, unansweredWeights }: Status["counts"]): readonly Fact[] {
+  const all = answeredWeights + unansweredWeights;
+  if (all === 0) return [];
+  return [["Answered weights", `${grouped(answeredWeights)} of ${grouped(all)} endpoints`]];
 }
 
 function servicesText({ services, endpoints }: Status["counts"]): string {

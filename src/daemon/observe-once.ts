@@ -14,6 +14,7 @@ import { rampStartTimesIn } from "./process/drain-start-times.ts";
 import { openSource } from "./process/open-source.ts";
 import { holderRecordIn, ownershipRecordIn } from "./process/ownership-record.ts";
 import { readState, type StateFile, systemBootClock } from "./process/state-file.ts";
+import { weightRecordIn } from "./process/weight-record.ts";
 import { ProxyHealth } from "./report/proxy-health.ts";
 import type { RunContext } from "./run.ts";
 import { type DaemonParts, startDaemon } from "./start.ts";
@@ -45,6 +46,7 @@ export async function observeOnce<T>(
       startDaemon({
         ...{ ...context, kernel },
         ownershipRecord: ownershipRecordIn(state),
+        weightRecord: weightRecordIn(state),
         rampStartTimes: rampStartTimesIn(state, { ...parts, bootClock: systemBootClock() }),
       }),
     );

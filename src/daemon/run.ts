@@ -47,6 +47,7 @@ import {
   type StateFile,
   systemBootClock,
 } from "./process/state-file.ts";
+import { weightRecordIn } from "./process/weight-record.ts";
 import { ApiContact } from "./report/api-contact.ts";
 import { ProxyHealth } from "./report/proxy-health.ts";
 import { type Daemon, type DaemonParts, startDaemon } from "./start.ts";
@@ -197,6 +198,7 @@ async function* beginParts(
     ...withTaint(common),
     drainStartTimes: drainStartTimesIn(state, clocks),
     rampStartTimes: rampStartTimesIn(state, clocks),
+    weightRecord: weightRecordIn(state),
     ownershipRecord: ownershipRecordIn(state),
     holderRecord: common.holderRecord,
     claimMemory,

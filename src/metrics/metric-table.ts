@@ -248,6 +248,12 @@ export const metricTable = {
     help: "Service annotations that are currently ignored, by reason",
     labels: ["reason"],
   },
+  weightSignals: {
+    name: "kube_ipvs_weight_signals",
+    type: "gauge",
+    help: "Endpoints that this node asks for their weights, by signal: answered or no-answer",
+    labels: ["signal"],
+  },
   drainingRealServers: {
     name: "kube_ipvs_draining_real_servers",
     type: "gauge",

@@ -18,6 +18,7 @@ import {
   type Canary,
   type TopologyPreference,
   type Tuning,
+  type WeightPage,
   weightSources,
 } from "./tuning.ts";
 
@@ -27,13 +28,13 @@ const flagsName = `${prefix}scheduler-flags`;
 const onePacketName = `${prefix}one-packet`;
 const limitName = `${prefix}max-connections`;
 const deadlineName = `${prefix}drain-deadline`;
-const weightsName = `${prefix}weights`;
+export const weightsName: string = `${prefix}weights`;
 const slowStartName = `${prefix}slow-start`;
 const canaryName = `${prefix}canary`;
 /** Annotation of EndpointSlices and label of Nodes. */
 const weightName = `${prefix}weight`;
 export const preferenceName: string = `${prefix}prefer-topology`;
-export const portRangeName: string = `${prefix}port-range`;
+const portRangeName = `${prefix}port-range`;
 
 /**
  * Other software's annotation names with the same meaning. If both names are present, the one under kube-ipvs.io/
@@ -87,10 +88,10 @@ const readers: Readonly<Record<string, AnnotationReader>> = {
   },
   [weightsName]: {
     read: (text) => {
-      const weights = weightSources.find((source) => source === text);
+      const weights = weightSources.find((source) => source === text) ?? readWeightPage(text);
       return weights && { weights };
     },
-    rule: `must be one of ${weightSources.join(", ")}`,
+    rule: `must be one of ${weightSources.join(", ")}, or http=:PORT/PATH such as http=:8080/weight`,
   },
   [slowStartName]: {
     read: (text) => {
@@ -122,6 +123,13 @@ const readers: Readonly<Record<string, AnnotationReader>> = {
     rule: 'must be at most 16 ports and ranges of ports that do not overlap, such as "5060,10000-20000"',
   },
 };
+
+/** The path contains only characters that need no escaping in the first line of a request. */
+function readWeightPage(text: string): WeightPage | undefined {
+  const [, digits, path = ""] = /^http=:(\d{1,5})(\/[\w.~%/?&=-]{0,127})$/.exec(text) ?? [];
+  const port = Number(digits);
+  return port >= 1 && port <= 65_535 ? { port, path } : undefined;
+}
 
 /** The kernel counts connections in 32 bits. No node reaches this number. */
 const mostConnections = 2 ** 31 - 1;
@@ -180,18 +188,21 @@ export function neededNodeLabels({ annotations }: Annotated): readonly string[] 
 
 type Annotated = Pick<ServiceRecord, "annotations">;
 
-/** The schedulers that a Service may use. */
-export interface SchedulerChoice {
+/** What Services may use on this node. */
+export interface NodeAbilities {
   /** Schedulers that are known to be missing from the kernel. */
   readonly missing: ReadonlySet<string>;
   /** Schedulers that the administrator allows in addition to Linux's own. */
   readonly extra: readonly string[];
+  readonly hasPortRanges: boolean;
+  /** Whether this node asks endpoints for their weights. */
+  readonly areWeightsRequested: boolean;
 }
 
 export function readTuning(
   service: Annotated & Pick<ServiceRecord, "ports">,
   defaults: Tuning,
-  schedulers: SchedulerChoice,
+  abilities: NodeAbilities,
 ): ServiceTuning {
   if (service.annotations === undefined) return { tuning: defaults, problems: none };
   const problems: AnnotationProblem[] = [];
@@ -209,18 +220,26 @@ export function readTuning(
       problems.push({ ...problem, reason: "invalid-annotation", message: reader.rule });
       continue;
     }
-    const schedulerProblem = schedulerProblemOf(part, schedulers);
-    if (schedulerProblem !== undefined) problems.push({ ...problem, ...schedulerProblem });
+    const obstacle = obstacleTo(part, abilities);
+    if (obstacle !== undefined) problems.push({ ...problem, ...obstacle });
     else tuning = { ...tuning, ...part };
   }
   problems.push(...withoutEffect(given, tuning, service.ports));
   return { tuning, problems };
 }
 
-function schedulerProblemOf(
-  { scheduler }: Partial<Tuning>,
-  { missing, extra }: SchedulerChoice,
+/** Why a valid setting does not apply on this node. Undefined if it applies. */
+function obstacleTo(
+  { scheduler, portRanges, weights }: Partial<Tuning>,
+  { missing, extra, hasPortRanges, areWeightsRequested }: NodeAbilities,
 ): Pick<AnnotationProblem, "reason" | "message"> | undefined {
+  const reason = "annotation-without-effect";
+  if (portRanges !== undefined && !hasPortRanges) {
+    return { reason, message: "kubeIpvs.portRangeMarks is not set" };
+  }
+  if (typeof weights === "object" && !areWeightsRequested) {
+    return { reason, message: "kubeIpvs.weightRequestPeriod is 0s" };
+  }
   if (scheduler === undefined) return undefined;
   if (!isAllowedScheduler(scheduler, extra)) {
     const message = `Linux has no scheduler ${scheduler}, and kubeIpvs.extraSchedulers does not name it`;

@@ -14,7 +14,7 @@ export interface Tuning {
   /** If undefined, the configured drain deadline of the protocol applies. */
   readonly drainDeadlineSeconds?: number;
   /** Source of the endpoints' weights. If undefined, all weights are equal. */
-  readonly weights?: (typeof weightSources)[number];
+  readonly weights?: (typeof weightSources)[number] | WeightPage;
   /** Duration of a new endpoint's slow start. No slow start if undefined or 0. */
   readonly slowStartMs?: number;
   /** The canary group. Undefined if the Service has none. */
@@ -36,6 +36,22 @@ export interface ConnectionLimit {
 
 /** `node`: a label of the endpoint's Node. `slice`: an annotation of its EndpointSlice. */
 export const weightSources = ["equal", "node", "slice"] as const;
+
+/** Each endpoint answers requests for this path at this port with its own weight, from 0 to {@link largestAnswer}. */
+export interface WeightPage {
+  readonly port: number;
+  readonly path: string;
+}
+
+export const largestAnswer = 100;
+
+/** What this node knows about the weight that an endpoint answers. */
+export interface WeightAnswer {
+  /** The last valid answer. Undefined if several requests since then have failed. */
+  readonly weight?: number;
+  /** Why several requests in a row have failed. Undefined if the last answer was valid. */
+  readonly problem?: string;
+}
 
 /** A group of endpoints, and the percentage of new connections that the group gets. */
 export interface Canary {
@@ -65,6 +81,8 @@ export const annotationReasons = [
   "scheduler-not-allowed",
   // The kernel has no such scheduler.
   "scheduler-unavailable",
+  // Endpoints have not answered with a valid weight several times in a row.
+  "invalid-weight-answer",
   // The annotation is valid but has no effect in combination with the Service's other settings.
   "annotation-without-effect",
 ] as const;

@@ -3,7 +3,7 @@ import type { IpAddress, IpFamily } from "../base/ip.ts";
 import { requestedScheduler } from "../model/annotations.ts";
 import { ChangeTracker, type PendingChanges } from "../model/change-tracker.ts";
 import { noRampStartTimes, type RampStartTimes, SlowStarts } from "../model/slow-starts.ts";
-import type { AnnotationProblem } from "../model/tuning.ts";
+import type { AnnotationProblem, WeightAnswer } from "../model/tuning.ts";
 import type { RuleSet } from "../state/rule.ts";
 import { type ClaimMemory, noClaimMemory } from "./claims/claim-memory.ts";
 import { DesiredState } from "./desired-state.ts";
@@ -21,6 +21,8 @@ export interface ClusterPlanContext extends PlanContext {
    * Returns when a new endpoint's weight began to grow in an earlier run. Undefined if earlier runs recorded nothing.
    */
   readonly recallRamp?: RampStartTimes["recall"];
+  /** See `TuningFacts.answerOf`. If undefined, no endpoint was asked for its weight. */
+  readonly answerOf?: (service: ServiceName, address: IpAddress) => WeightAnswer | undefined;
 }
 
 /** Keeps the last known Services and slices, and derives the desired kernel state from them. No I/O. */
@@ -34,15 +36,18 @@ export class ClusterPlan {
   #options: PlanOptions | undefined;
   #facts: TuningFacts = noTuningFacts;
   readonly #slowStarts: SlowStarts;
+  readonly #answerOf: NonNullable<ClusterPlanContext["answerOf"]>;
   /** Services that {@link updateAhead} planned since the last {@link update}. */
   readonly #plannedAhead = new Set<ServiceName>();
   /** Only Services with problems have an entry. */
   readonly #annotationProblems = new Map<ServiceName, readonly AnnotationProblem[]>();
 
-  constructor({ startedAtMs, onPlan, recallRamp, held, limits, claims }: ClusterPlanContext) {
+  constructor(context: ClusterPlanContext) {
+    const { startedAtMs, onPlan, recallRamp, answerOf, held, limits, claims } = context;
     this.#claims = claims ?? noClaimMemory();
     this.desired = new DesiredState(held, this.#claims.ages);
     this.#slowStarts = new SlowStarts(recallRamp ?? noRampStartTimes.recall);
+    this.#answerOf = answerOf ?? (() => undefined);
     this.#onPlan = onPlan;
     this.tracker = new ChangeTracker(startedAtMs, limits);
   }
@@ -164,6 +169,7 @@ export class ClusterPlan {
       ...this.#facts,
       admission: this.#claims.admission,
       rampStep: (address) => this.#slowStarts.stepOf(name, address, nowMs),
+      answerOf: (address) => this.#answerOf(name, address),
     };
     const plans = yield* planServiceInSteps({ name, service, slices }, options, facts);
     for (const plan of plans) {

@@ -75,6 +75,8 @@ export interface PlanOptions {
    * kube-proxy's behavior applies.
    */
   readonly tuning?: Partial<Omit<Tuning, "scheduler">>;
+  /** Whether this node asks endpoints for their weights. False if undefined. */
+  readonly areWeightsRequested?: boolean;
   /** Whether the feature gate AllowServiceExternalIPs is off. Services are then planned without their external IPs. */
   readonly areExternalIpsIgnored?: boolean;
   readonly isMasqueradeAll: boolean;

@@ -2,11 +2,11 @@ import type { EndpointSliceRecord, ServiceName, ServiceRecord } from "../api/obj
 import type { IpFamily } from "../base/ip.ts";
 import { none } from "../base/none.ts";
 import {
-  portRangeName,
   preferenceName,
   readTuning,
   type ServiceTuning,
   sliceWeightProblems,
+  weightsName,
 } from "../model/annotations.ts";
 import {
   countLocalReadyAddresses,
@@ -27,6 +27,7 @@ import {
   type ServicePortPlan,
 } from "./service-port-plan.ts";
 import type { TuningFacts } from "./tuning-facts.ts";
+import { type WeightRequest, weightAnswerProblems, weightRequestsOf } from "./weight-requests.ts";
 
 /** The desired state of one Service in one family. */
 export interface ServicePlan extends PlannedPorts<ServicePortPlan> {
@@ -34,6 +35,8 @@ export interface ServicePlan extends PlannedPorts<ServicePortPlan> {
   readonly family: IpFamily;
   /** Ignored annotations. The same in each family. */
   readonly annotationProblems: readonly AnnotationProblem[];
+  /** Requests to this family's endpoints for their weights. */
+  readonly weightRequests: readonly WeightRequest[];
 }
 
 /** A Service and the other objects that its plan depends on. */
@@ -54,15 +57,10 @@ export function* planServiceInSteps(
 ): Generator<void, readonly ServicePlan[]> {
   const { tuning, problems } = tuningOf(service, options, facts);
   const allSlices = [...slices];
-  const annotationProblems = [
-    ...problems,
-    ...sliceWeightProblems(tuning, allSlices),
-    ...preferenceProblems(tuning, service?.annotations?.[preferenceName], facts),
-  ];
   const served = servedPart(service, options);
   const { place } = options;
   const ranges = rangesOf(served, tuning, options);
-  const plans: ServicePlan[] = [];
+  const plans: Omit<ServicePlan, "annotationProblems">[] = [];
   for (const [family, familyOptions] of options.families) {
     const context = { options: familyOptions, place, tuning, facts, ...ranges };
     const planOne = (port: ServicePort, endpoints: readonly Endpoint[]): ServicePortPlan =>
@@ -70,9 +68,17 @@ export function* planServiceInSteps(
     const { nodeName } = place;
     const at = { family, nodeName, admit: admitWith(facts.admission, familyOptions) };
     const planned = yield* planPorts(served, allSlices, at, planOne);
-    plans.push({ service: name, family, ...planned, annotationProblems });
+    const weightRequests = weightRequestsOf(planned.servicePorts, allSlices, tuning, familyOptions);
+    plans.push({ service: name, family, ...planned, weightRequests });
   }
-  return plans;
+  const { annotations } = service ?? {};
+  const annotationProblems = [
+    ...problems,
+    ...sliceWeightProblems(tuning, allSlices),
+    ...preferenceProblems(tuning, annotations?.[preferenceName], facts),
+    ...weightAnswerProblems(tuning, annotations?.[weightsName], plans, facts),
+  ];
+  return plans.map((plan) => ({ ...plan, annotationProblems }));
 }
 
 /** The node and family for which service ports are planned. */
@@ -133,23 +139,18 @@ export function servedPart(
 /** Returns the tuning of a Service's virtual servers, or the defaults if there is no Service. Pure. */
 export function tuningOf(
   service: ServiceRecord | undefined,
-  { scheduler, tuning, extraSchedulers = none, portRangeMarks }: PlanOptions,
+  { scheduler, tuning, extraSchedulers = none, ...options }: PlanOptions,
   { missingSchedulers }: Pick<TuningFacts, "missingSchedulers">,
 ): ServiceTuning {
   const defaults: Tuning = { ...tuning, scheduler };
   if (service === undefined) return { tuning: defaults, problems: none };
-  // Schedulers that the configuration names are also allowed.
-  const extra = [scheduler, ...extraSchedulers];
-  const read = readTuning(service, defaults, { missing: missingSchedulers, extra });
-  if (read.tuning.portRanges === undefined || portRangeMarks !== undefined) return read;
-  const { portRanges: _, ...rest } = read.tuning;
-  const problem: AnnotationProblem = {
-    annotation: portRangeName,
-    value: service.annotations?.[portRangeName] ?? "",
-    reason: "annotation-without-effect",
-    message: "kubeIpvs.portRangeMarks is not set",
-  };
-  return { tuning: rest, problems: [...read.problems, problem] };
+  return readTuning(service, defaults, {
+    missing: missingSchedulers,
+    // Schedulers that the configuration names are also allowed.
+    extra: [scheduler, ...extraSchedulers],
+    hasPortRanges: options.portRangeMarks !== undefined,
+    areWeightsRequested: options.areWeightsRequested === true,
+  });
 }
 
 /** The plan of the Service's first port contains its ranges. */

@@ -1,4 +1,5 @@
 import type { IpAddress } from "../base/ip.ts";
+import type { WeightAnswer } from "../model/tuning.ts";
 import type { PortAdmission } from "./claims/port-admission.ts";
 
 /** The Nodes with this node's value of a label, including this node. */
@@ -23,6 +24,8 @@ export interface TuningFacts {
    * Current step of a new endpoint's weight, from 1 to less than `rampSteps`. Undefined if the endpoint is not new.
    */
   readonly rampStep: (address: IpAddress) => number | undefined;
+  /** What an endpoint answered when it was asked for its weight. Undefined if nothing is known yet. */
+  readonly answerOf: (address: IpAddress) => WeightAnswer | undefined;
   /** If undefined, every claim is admitted. */
   readonly admission?: Pick<PortAdmission, "admit">;
 }
@@ -33,4 +36,5 @@ export const noTuningFacts: TuningFacts = {
   nodeWeights: new Map(),
   nodeGroups: new Map(),
   rampStep: () => undefined,
+  answerOf: () => undefined,
 };

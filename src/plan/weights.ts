@@ -1,7 +1,7 @@
 /** Weights of real servers. Pure. */
 import { honorsWeights, rampsWeights, sharesByWeights } from "../base/scheduler.ts";
 import type { Endpoint } from "../model/endpoints.ts";
-import { type Canary, rampSteps, type Tuning } from "../model/tuning.ts";
+import { type Canary, rampSteps, type Tuning, type WeightAnswer } from "../model/tuning.ts";
 import type { TuningFacts } from "./tuning-facts.ts";
 
 /** The largest weight that ipvsadm accepts. */
@@ -11,10 +11,13 @@ const largestWeight = 65_535;
 export function weightsOf(
   endpoints: readonly Endpoint[],
   tuning: Tuning,
-  facts: Pick<TuningFacts, "nodeWeights" | "rampStep">,
+  facts: Pick<TuningFacts, "nodeWeights" | "rampStep" | "answerOf">,
 ): readonly number[] {
-  const { scheduler, slowStartMs = 0 } = tuning;
-  let result = endpoints.map((endpoint) => ownWeight(endpoint, tuning, facts));
+  const { scheduler, slowStartMs = 0, weights } = tuning;
+  let result =
+    typeof weights === "object" && honorsWeights(scheduler)
+      ? answeredWeights(endpoints.map(({ address }) => facts.answerOf(address)))
+      : endpoints.map((endpoint) => ownWeight(endpoint, tuning, facts));
   const canary = canaryOf(tuning);
   if (canary !== undefined) result = shared(endpoints, result, canary);
   if (slowStartMs > 0 && rampsWeights(scheduler)) {
@@ -27,7 +30,25 @@ export function weightsOf(
   return result.map((weight) => Math.min(weight, largestWeight));
 }
 
-/** An endpoint's weight before a canary or a slow start is applied. */
+/** The largest part of the endpoints that may have weight 0 because of signals: a third, rounded down. */
+function mostWithoutWeight(endpointCount: number): number {
+  return Math.floor(endpointCount / 3);
+}
+
+/**
+ * The weights that endpoints answered. An endpoint without an answer gets the average of all answers, so its share does
+ * not depend on the scale that the endpoints use. If too many endpoints answered 0, they get 1.
+ */
+function answeredWeights(answers: readonly (WeightAnswer | undefined)[]): readonly number[] {
+  const known = answers.flatMap((answer) => answer?.weight ?? []);
+  const zeros = known.filter((weight) => weight === 0).length;
+  const smallest = zeros > mostWithoutWeight(answers.length) ? 1 : 0;
+  const sum = known.reduce((one, other) => one + other, 0);
+  const average = Math.max(1, Math.round(sum / Math.max(1, known.length)));
+  return answers.map((answer) => Math.max(smallest, answer?.weight ?? average));
+}
+
+/** An endpoint's weight before its answers, a canary or a slow start are applied. */
 export function ownWeight(
   { nodeName, sliceWeight }: Endpoint,
   { scheduler, weights }: Tuning,

@@ -6,6 +6,7 @@ import type { ClusterEvent } from "../../src/api/event.ts";
 import { loadConfig } from "../../src/config/load-config.ts";
 import { ProxyHealth } from "../../src/daemon/report/proxy-health.ts";
 import { type Daemon, startDaemon } from "../../src/daemon/start.ts";
+import type { AskWeight } from "../../src/daemon/weights/ask-weight.ts";
 import type { RampStartTimes } from "../../src/model/slow-starts.ts";
 import { FakeClock } from "./fake-clock.ts";
 import { FakeKernel } from "./fake-kernel/fake-kernel.ts";
@@ -28,6 +29,8 @@ export class TunedNode {
   readonly source: MemorySource = new MemorySource();
   readonly clock: FakeClock = new FakeClock();
   readonly events: ClusterEvent[] = [];
+  /** How the daemon asks endpoints for their weights. */
+  askWeight: AskWeight = () => Promise.resolve({ problem: "status 404" });
   /** Ignored annotations, by reason. */
   readonly ignored: Map<string, number> = new Map();
   readonly #log = new RecordingLogger();
@@ -62,6 +65,7 @@ export class TunedNode {
       log: this.#log,
       events: { record: (event) => void events.push(event) },
       ...(rampStartTimes === undefined ? {} : { rampStartTimes }),
+      askWeight: (request) => this.askWeight(request),
     });
     this.source.reportNodes(...this.#nodes.values());
     await this.pass(0);

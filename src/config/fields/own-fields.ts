@@ -82,6 +82,14 @@ export const ownFields = [
     help: "source of endpoint weights: equal, node (the Node's label kube-ipvs.io/weight) or slice (the EndpointSlice's annotation kube-ipvs.io/weight). The annotation kube-ipvs.io/weights overrides this setting",
   },
   {
+    path: "kubeIpvs.weightRequestPeriod",
+    kind: "duration",
+    default: "0s",
+    isLive: true,
+    onlyInMode: "ipvs",
+    help: "how often this node asks each endpoint of a Service with the annotation kube-ipvs.io/weights: http=:PORT/PATH for its weight, at least every 1s; 0s: never. Choose at least 1s for every 20 nodes, because each node asks",
+  },
+  {
     path: "kubeIpvs.slowStart",
     kind: "duration",
     default: "0s",

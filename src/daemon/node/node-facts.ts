@@ -36,6 +36,7 @@ export function planOptionsOf(facts: NodeFacts): PlanOptions {
     scheduler: config.scheduler,
     extraSchedulers: config.extraSchedulers,
     tuning: config.tuning,
+    areWeightsRequested: config.weightRequestPeriodMs > 0,
     areExternalIpsIgnored: config.featureGates.get("AllowServiceExternalIPs") === false,
     isMasqueradeAll: config.isMasqueradeAll,
     masqueradeMark: config.masqueradeMark,

@@ -13,6 +13,7 @@ import type { Reconciler } from "../../reconcile/reconciler.ts";
 import type { RuleSet } from "../../state/rule.ts";
 import type { OpenListener } from "../../userspace/listener.ts";
 import type { SyncHistory } from "../report/sync-history.ts";
+import type { WeightAnswers } from "../weights/weight-answers.ts";
 
 /**
  * The daemon's state, from which answers are computed. The state is read in place, without copying or replanning.
@@ -23,6 +24,7 @@ export interface DaemonView {
   readonly clock: Clock;
   readonly families: readonly IpFamily[];
   readonly plan: Pick<ClusterPlan, "tracker" | "desired" | "rulesOf" | "nodeIp">;
+  readonly weights: Pick<WeightAnswers, "stateOf">;
   readonly reconciler: Pick<Reconciler, "cachedServers" | "drainer">;
   readonly history: SyncHistory;
   readonly ipvs: Pick<Ipvs, "listRealServers"> & IpvsTraffic;

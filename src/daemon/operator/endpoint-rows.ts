@@ -57,6 +57,7 @@ export function endpointRows(input: EndpointsInput, context: RowContext): readon
     return {
       ...namedEndpoint(endpoint),
       ...serverFields(server, key, context),
+      ...signalOf(endpoint, input, context.view),
       ...(reason === undefined ? {} : { reason }),
     };
   });
@@ -112,6 +113,16 @@ function serverFields(
   };
 }
 
+function signalOf(
+  { address, key }: Endpoint,
+  { record, realServers }: EndpointsInput,
+  view: RowContext["view"],
+): Pick<EndpointRow, "weightSignal"> {
+  if (view.mode !== "ipvs" || realServers.every((one) => realServerKey(one) !== key)) return {};
+  const weightSignal = view.weights.stateOf(record.name, address);
+  return weightSignal === undefined ? {} : { weightSignal };
+}
+
 function drainOf(drain: Drain | undefined, { config, clock }: DaemonView): DrainTimes | undefined {
   return drain === undefined ? undefined : drainTimes(drain, clock.monotonicMs(), config.drain);
 }
@@ -120,7 +131,7 @@ function drainOf(drain: Drain | undefined, { config, clock }: DaemonView): Drain
 function absentReason(
   { key: realServer }: Endpoint,
   server: RealServer | undefined,
-  { key, record, serverReason }: EndpointsInput,
+  { key, record, serverReason, realServers }: EndpointsInput,
   { view, absence, observed }: RowContext,
 ): string | undefined {
   if (serverReason !== undefined || view.mode !== "ipvs") return serverReason;
@@ -129,6 +140,8 @@ function absentReason(
     .get(key)
     ?.realServers.some((one) => realServerKey(one) === realServer);
   if (server !== undefined && absence.isManualWeight(key, realServer)) return "manual-weight";
+  const planned = realServers.find((one) => realServerKey(one) === realServer);
+  if (server !== undefined && planned?.weight === 0) return "zero-weight";
   // A third party removed the real server or set its weight to 0, and no verification has found this yet.
   if (observed !== undefined && isCached === true) return "drifted";
   return absence.reasonOf({ type: "real-server", virtualServer: key, realServer }, record.name);

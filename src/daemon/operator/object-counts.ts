@@ -18,6 +18,8 @@ export function* countsOf(view: ModeView | undefined): Generator<void, Counts> {
     drifts: history?.driftCount ?? 0,
     backingOffRepairs: history?.reverted.length ?? 0,
     manualWeights: history?.manualWeights.length ?? 0,
+    answeredWeights: history?.weightAnswers.answered ?? 0,
+    unansweredWeights: history?.weightAnswers.unanswered ?? 0,
     ignoredAnnotations: history?.ignoredAnnotations.length ?? 0,
   };
 }

@@ -41,8 +41,8 @@ export interface WantedFrontend {
   readonly preference?: Preference;
   /** Whether the address is left to other software on the node (`kubeIpvs.unboundAddresses`). */
   readonly isHeld?: true;
-  /** The planned real servers. */
-  readonly realServers: readonly RealServerId[];
+  /** The planned real servers. Their weights are undefined in modes without virtual servers. */
+  readonly realServers: readonly (RealServerId & { readonly weight?: number })[];
   /** All endpoints in the slices for this port, ready or not. */
   readonly endpoints: () => readonly Endpoint[];
 }

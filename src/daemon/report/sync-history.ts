@@ -60,6 +60,11 @@ export class SyncHistory {
   /** Keys of foreign virtual servers that Services claim. */
   claimedForeignServers: readonly string[] = [];
   conflicts: readonly Lasting<Conflict>[] = [];
+  /** The number of endpoints that answered when they were asked for their weights, and of those that did not. */
+  weightAnswers: { readonly answered: number; readonly unanswered: number } = {
+    answered: 0,
+    unanswered: 0,
+  };
   ignoredAnnotations: readonly Lasting<IgnoredAnnotation>[] = [];
   /** Number of drifts since startup. */
   driftCount = 0;

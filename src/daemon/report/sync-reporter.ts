@@ -62,6 +62,14 @@ export class SyncReporter extends LoopReporter<IpvsFindings> {
     this.#noteAnnotations(findings.annotationProblems ?? new Map());
   }
 
+  /** Call this when the number of endpoints that have answered with their weight changes. */
+  weightsAnswered(answered: number, unanswered: number): void {
+    const { weightSignals } = this.targets.metrics;
+    weightSignals.set({ signal: "answered" }, answered);
+    weightSignals.set({ signal: "no-answer" }, unanswered);
+    this.history.weightAnswers = { answered, unanswered };
+  }
+
   protected override figuresOf({ desired }: IpvsFindings): { readonly virtualServers: number } {
     return { virtualServers: [...desired.virtualServerKeys()].length };
   }

@@ -19,6 +19,8 @@ import { sysctlsOf } from "../node/prepare-kernel.ts";
 import type { DaemonView } from "../operator/daemon-view.ts";
 import type { LiveConfig } from "../process/live-config.ts";
 import type { IpvsFindings, SyncReporter } from "../report/sync-reporter.ts";
+import { type AskWeight, askWeight } from "../weights/ask-weight.ts";
+import { WeightAnswers, type WeightRecord } from "../weights/weight-answers.ts";
 import type { KernelLoopContext } from "./cluster-input.ts";
 import { findHolders } from "./find-holders.ts";
 import { KernelChecks } from "./kernel-checks.ts";
@@ -30,6 +32,10 @@ export interface SyncLoopContext extends KernelLoopContext {
   readonly drainStartTimes?: DrainStartTimes;
   /** If undefined, a restart loses track of new endpoints whose weight is still reduced. */
   readonly rampStartTimes?: RampStartTimes;
+  /** If undefined, a restart loses the weights that endpoints answered. */
+  readonly weightRecord?: WeightRecord;
+  /** How to ask an endpoint for its weight. If undefined, endpoints are asked over HTTP. */
+  readonly askWeight?: AskWeight;
   /** If undefined, only the kernel's ipsets show which virtual servers are ours after a restart. */
   readonly ownershipRecord?: OwnershipRecord;
   /** If undefined, node ports are not served on loopback addresses. */
@@ -50,6 +56,7 @@ const pendingPerNote = 8;
 /** The loop of IPVS mode. */
 export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
   readonly #observeOnly: boolean;
+  readonly #answers: WeightAnswers;
   readonly #schedulers: AvailableSchedulers;
   readonly #reconciler: Reconciler;
   protected override readonly checks: KernelChecks;
@@ -65,6 +72,19 @@ export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
 
   constructor(parts: SyncLoopContext, live: LiveConfig, families: readonly IpFamily[]) {
     const { kernel, clock, healthChecks, localhostNodePorts } = parts;
+    const answers: WeightAnswers = new WeightAnswers({
+      clock,
+      ask: parts.askWeight ?? askWeight,
+      ...(parts.weightRecord === undefined ? {} : { record: parts.weightRecord }),
+      isReadOnly: live.current.observeOnly,
+      periodMs: () => live.current.weightRequestPeriodMs,
+      random: Math.random,
+      onCounts: (answered, unanswered) => parts.reporter.weightsAnswered(answered, unanswered),
+      onChange: (services) => {
+        for (const name of services) this.plan.tracker.touch(name);
+        this.request();
+      },
+    });
     super(parts, {
       ...{ live, families },
       makePlan: (context) =>
@@ -73,11 +93,14 @@ export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
           onPlan: (plan) => {
             healthChecks.note(plan);
             localhostNodePorts?.note(plan);
+            answers.note(plan);
           },
+          answerOf: (service, address) => answers.answerOf(service, address),
           recallRamp: (key) => (parts.rampStartTimes ?? noRampStartTimes).recall(key),
         }),
       areWeightsDefault: () => live.current.tuning.weights === "node",
     });
+    this.#answers = answers;
     this.#observeOnly = live.current.observeOnly;
     this.#schedulers = new AvailableSchedulers({
       ...{ ipvs: kernel.ipvs, clock, families },
@@ -99,6 +122,7 @@ export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
   }
 
   override async stop(): Promise<void> {
+    this.#answers.stop();
     await super.stop();
     await this.parts.localhostNodePorts?.stop();
   }
@@ -117,9 +141,10 @@ export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
   }
 
   /** Read-only access to the state. */
-  get view(): Pick<DaemonView, "plan" | "reconciler" | "history"> {
+  get view(): Pick<DaemonView, "plan" | "weights" | "reconciler" | "history"> {
     return {
       plan: this.plan,
+      weights: this.#answers,
       reconciler: this.#reconciler,
       history: this.parts.reporter.history,
     };

@@ -40,6 +40,8 @@ const well: Status = {
     drifts: 0,
     backingOffRepairs: 0,
     manualWeights: 0,
+    answeredWeights: 0,
+    unansweredWeights: 0,
     ignoredAnnotations: 0,
   },
   rejectedObjects: [],

@@ -91,6 +91,7 @@ describe("the default configuration", () => {
       logging: { format: "text", verbosity: 0 },
       ignoreRunningKubeProxy: false,
       waitForKubeProxy: false,
+      weightRequestPeriodMs: 0,
       removeLeftovers: false,
       removeNotReadyTaint: false,
       stopDelayMs: 0,

@@ -442,3 +442,43 @@ describe("a default for all Services", () => {
     ]);
   });
 });
+
+describe("weights that endpoints answer", () => {
+  const asking = web({
+    "kube-ipvs.io/scheduler": "wrr",
+    "kube-ipvs.io/weights": "http=:8080/weight",
+  });
+  const flags = { "kube-ipvs-weight-request-period": "10s" };
+  const weights = (): string =>
+    node.servers.flatMap((line) => / -w (\d+)$/.exec(line)?.[1] ?? []).join(" ");
+
+  it("change only the weights of real servers, and invalid ones are reported on the Service", async () => {
+    node.askWeight = ({ address, port, path }) => {
+      assert.deepEqual([port, path], [8080, "/weight"]);
+      return Promise.resolve(
+        address === "10.244.1.10" ? { weight: 30 } : { problem: "status 302" },
+      );
+    };
+    await node.start([asking, endpoints], flags);
+    assert.equal(weights(), "1 1");
+    assert.deepEqual(await node.pass(21_000), [
+      "ipvs real-server-update TCP 10.96.0.10:80 -> 10.244.1.10:8080",
+      "ipvs real-server-update TCP 10.96.0.10:80 -> 10.244.1.20:8080",
+    ]);
+    assert.equal(weights(), "30 30", "without an answer, the weight is the average");
+    assert.equal(node.ignored.get("invalid-weight-answer"), 0);
+    assert.deepEqual(await node.pass(30_000), []);
+    assert.equal(node.ignored.get("invalid-weight-answer"), 1);
+    const notes = node.events.map(({ reason, note }) => `${reason}: ${note}`);
+    assert.match(
+      notes.join("\n"),
+      /IgnoredAnnotation: .*1 of 2 endpoints have no valid weight, such as 10.244.1.20:8080: status 302/,
+    );
+    node.askWeight = () => Promise.resolve({ weight: 5 });
+    await node.pass(30_000);
+    assert.equal(weights(), "5 5");
+    assert.equal(node.ignored.get("invalid-weight-answer"), 0);
+    await node.apply(web(), endpoints);
+    assert.equal(weights(), "1 1");
+  });
+});

@@ -4,7 +4,10 @@ import { readTuning, requestedScheduler } from "../../../src/model/annotations.t
 import type { Tuning } from "../../../src/model/tuning.ts";
 import { serviceRecord } from "../../support/records.ts";
 
-const noChoice = { missing: new Set<string>(), extra: [] };
+const abilities = {
+  ...{ missing: new Set<string>(), extra: ["ours"] },
+  ...{ hasPortRanges: true, areWeightsRequested: true },
+};
 const defaults: Tuning = { scheduler: "rr" };
 
 function read(
@@ -13,8 +16,8 @@ function read(
 ): { readonly tuning: Partial<Tuning>; readonly problems: readonly string[] } {
   const service = serviceRecord({ annotations });
   const { tuning, problems } = readTuning(service, defaults, {
+    ...abilities,
     missing: new Set(missing),
-    extra: ["ours"],
   });
   const own = Object.entries(tuning).filter(
     ([name, value]) => defaults[name as keyof Tuning] !== value,
@@ -120,6 +123,21 @@ const cases: readonly Case[] = [
     problems: [`${own}drain-deadline invalid-annotation`],
   },
   {
+    name: "weights that the endpoints answer",
+    annotations: { [scheduler]: "wrr", [`${own}weights`]: "http=:9100/load?unit=percent" },
+    tuning: { scheduler: "wrr", weights: { port: 9100, path: "/load?unit=percent" } },
+  },
+  ...[
+    ...["http=", "http=/", "http=:0/", "http=:65536/", "http=:80", "http=80/", "http=:80/ a"],
+    ...["http=:80/#a", "http=:80//..\\", "http=10.0.0.1:80/", "http=:80/\r\nX: y", "https=:80/"],
+    `http=:80/${"a".repeat(128)}`,
+  ].map((value) => ({
+    name: `invalid requests for weights: ${JSON.stringify(value)}`,
+    annotations: { [scheduler]: "wrr", [`${own}weights`]: value },
+    tuning: { scheduler: "wrr" },
+    problems: [`${own}weights invalid-annotation`],
+  })),
+  {
     name: "weights that the scheduler ignores",
     annotations: { [`${own}weights`]: "slice" },
     tuning: { weights: "slice" },
@@ -186,7 +204,22 @@ describe("annotations of a Service", () => {
   }
 
   it("are undefined if there are none", () => {
-    assert.equal(readTuning(serviceRecord(), defaults, noChoice).tuning, defaults);
+    assert.equal(readTuning(serviceRecord(), defaults, abilities).tuning, defaults);
+  });
+
+  it("are ignored if a node setting that they need is not set", () => {
+    const annotations = { [`${own}weights`]: "http=:80/", [`${own}port-range`]: "1-2" };
+    const service = serviceRecord({ annotations });
+    const off = { ...abilities, hasPortRanges: false, areWeightsRequested: false };
+    const { tuning, problems } = readTuning(service, { ...defaults, weights: "equal" }, off);
+    assert.deepEqual(tuning, { ...defaults, weights: "equal" });
+    assert.deepEqual(
+      problems.map(({ reason, message }) => [reason, message]),
+      [
+        ["annotation-without-effect", "kubeIpvs.portRangeMarks is not set"],
+        ["annotation-without-effect", "kubeIpvs.weightRequestPeriod is 0s"],
+      ],
+    );
   });
 
   it("yield the scheduler for the kernel", () => {

@@ -49,6 +49,50 @@ describe("weights of real servers", () => {
     assert.deepEqual(weights(three, { weights: "node" }), [1, 1, 1]);
   });
 
+  describe("that the endpoints answer", () => {
+    const answered = (answers: readonly (number | undefined)[], tuning: Partial<Tuning> = {}) => {
+      const endpoints = endpointsOf(slice("a", 1, answers.length));
+      const byAddress = new Map(
+        endpoints.map(({ address }, index) => [address, answers[index]] as const),
+      );
+      const answerOf: typeof noTuningFacts.answerOf = (address) => {
+        const weight = byAddress.get(address);
+        return weight === undefined ? { problem: "status 404" } : { weight };
+      };
+      return weights(endpoints, { weights: { port: 1, path: "/" }, ...tuning }, { answerOf });
+    };
+
+    it("are those answers, and 1 if the scheduler ignores weights", () => {
+      assert.deepEqual(answered([10, 90]), [10, 90]);
+      assert.deepEqual(answered([10, 90], { scheduler: "rr" }), [1, 1]);
+      assert.deepEqual(answered([10, 90], { slowStartMs: 1_000 }), [100, 900]);
+    });
+
+    it("are the average of the answers for endpoints without an answer", () => {
+      assert.deepEqual(answered([undefined, undefined]), [1, 1]);
+      assert.deepEqual(answered([10, undefined, 90]), [10, 50, 90]);
+      assert.deepEqual(answered([0, undefined, undefined]), [0, 1, 1]);
+    });
+
+    it("are 0 for at most a third of the endpoints, whatever they answer", () => {
+      assert.deepEqual(answered([0]), [1]);
+      assert.deepEqual(answered([0, 50]), [1, 50]);
+      assert.deepEqual(answered([0, 50, 50]), [0, 50, 50]);
+      assert.deepEqual(answered([0, 0, 50]), [1, 1, 50]);
+      assert.deepEqual(answered([0, 0, 0]), [1, 1, 1]);
+      const answers = fc.array(fc.constantFrom(0, 0, 1, 100, undefined), {
+        minLength: 1,
+        maxLength: 50,
+      });
+      fc.assert(
+        fc.property(answers, (list) => {
+          const zeros = answered(list).filter((weight) => weight === 0).length;
+          assert.ok(zeros <= list.length / 3, `${zeros} of ${list.length}`);
+        }),
+      );
+    });
+  });
+
   it("grow in steps for new endpoints, with the full weight of the others", () => {
     const rampStep = (address: string): number | undefined =>
       address === "10.1.0.1" ? 3 : undefined;

@@ -1,0 +1,260 @@
+/** Asks endpoints for their weights, and keeps their answers for planning. */
+import type { Clock } from "../../base/clock.ts";
+import type { IpAddress } from "../../base/ip.ts";
+import { none } from "../../base/none.ts";
+import type { ServiceName } from "../../base/service-name.ts";
+import type { WeightAnswer } from "../../model/tuning.ts";
+import type { ServicePlan } from "../../plan/planner.ts";
+import type { WeightRequest } from "../../plan/weight-requests.ts";
+import type { RealServerId } from "../../state/real-server.ts";
+import type { AskedWeight, AskWeight } from "./ask-weight.ts";
+
+/** Requests for all Services are limited to 100 per second, regardless of the number of endpoints. */
+const tickMs = 100;
+const requestsPerTick = 10;
+const shortestPeriodMs = 1_000;
+/** Changes of a Service's weights that occur within this time are planned together. */
+const gatherMs = 500;
+/** An answer remains valid until this many requests in a row have failed. */
+const failuresUntilUnknown = 3;
+
+/** The weights that endpoints answered, for the next run. */
+export interface WeightRecord {
+  /** The weights that an earlier run recorded. */
+  readonly recalled: ReadonlyMap<string, number>;
+  /** Replaces everything recorded before. Calls `weights` later, before the record is written. Never throws. */
+  keep(weights: () => readonly (readonly [string, number])[]): void;
+}
+
+export interface WeightAnswersParts {
+  readonly clock: Clock;
+  readonly ask: AskWeight;
+  /** If undefined, a restart loses all answers. */
+  readonly record?: WeightRecord;
+  /** If true, no endpoint is asked, and only recorded answers apply. */
+  readonly isReadOnly: boolean;
+  /** The period between two requests to an endpoint. May change. */
+  readonly periodMs: () => number;
+  /** Called when the weights of these Services must be planned again. */
+  readonly onChange: (services: readonly ServiceName[]) => void;
+  /** Called with the number of endpoints that have answered, and of those that have not. */
+  readonly onCounts: (answered: number, unanswered: number) => void;
+  /** From 0 to less than 1. Spreads the requests of different nodes over the period. */
+  readonly random: () => number;
+}
+
+interface Target {
+  readonly service: ServiceName;
+  readonly request: WeightRequest;
+  answer: WeightAnswer;
+  failures: number;
+  dueMs: number;
+}
+
+interface AskedService {
+  /** Keys of its targets, by family. */
+  readonly keys: Map<string, readonly string[]>;
+  /** When its weights were last planned because of answers. */
+  changedMs: number;
+}
+
+type AskedPlan = Pick<ServicePlan, "service" | "family" | "servicePorts" | "weightRequests">;
+
+export class WeightAnswers {
+  readonly #parts: WeightAnswersParts;
+  /** By `SERVICE ADDRESS`. */
+  readonly #targets = new Map<string, Target>();
+  readonly #services = new Map<ServiceName, AskedService>();
+  /**
+   * Targets by namespace, and within it in the order of their next requests. Namespaces take turns, so that a namespace
+   * with many endpoints does not delay the others.
+   */
+  readonly #queues = new Map<string, Map<string, Target>>();
+  /** When the changed Services are planned. */
+  readonly #changed = new Map<ServiceName, number>();
+  /** Weights of endpoints that this run has not planned yet. */
+  readonly #recalled: Map<string, number>;
+  readonly #offset: number;
+  /** Whether the record and the counts are outdated because targets were added or removed. */
+  #isOutdated = false;
+  #cancel: (() => void) | undefined;
+  #isStopped = false;
+
+  constructor(parts: WeightAnswersParts) {
+    this.#parts = parts;
+    this.#offset = parts.random();
+    this.#isStopped = parts.isReadOnly;
+    this.#recalled = new Map(parts.record?.recalled);
+  }
+
+  /** The answer for planning. Before an endpoint is asked, the answer that an earlier run recorded. */
+  answerOf(service: ServiceName, address: IpAddress): WeightAnswer | undefined {
+    const key = keyOf(service, address);
+    return this.#targets.get(key)?.answer ?? this.#recall(key);
+  }
+
+  /** Whether an endpoint's weight is its own answer. Undefined if it is not asked. */
+  stateOf(service: ServiceName, address: IpAddress): "answered" | "no-answer" | undefined {
+    const target = this.#targets.get(keyOf(service, address));
+    if (target === undefined) return undefined;
+    return target.answer.weight === undefined ? "no-answer" : "answered";
+  }
+
+  /** Takes the requests of a Service that was planned. */
+  note({ service, family, servicePorts, weightRequests }: AskedPlan): void {
+    const known = this.#services.get(service);
+    if (known === undefined && weightRequests.length === 0) return;
+    const { keys } = known ?? { keys: new Map<string, readonly string[]>() };
+    const before = keys.get(family) ?? [];
+    const now = weightRequests.map(({ address }) => keyOf(service, address));
+    const present = new Set(now);
+    const removed = before.filter((key) => !present.has(key));
+    for (const key of removed) this.#remove(key);
+    // Plans the weights again if the Service still uses endpoints whose answers no longer apply.
+    const isUsed = ({ address }: RealServerId): boolean =>
+      removed.includes(keyOf(service, address));
+    const servers = removed.length === 0 ? none : servicePorts.flatMap((one) => one.virtualServers);
+    if (servers.some(({ realServers }) => realServers.some(isUsed))) this.#noteChange(service);
+    for (const request of weightRequests) this.#add(service, request);
+    if (now.length > 0) keys.set(family, now);
+    else keys.delete(family);
+    if (keys.size === 0) this.#services.delete(service);
+    else if (known === undefined) {
+      this.#services.set(service, { keys, changedMs: Number.NEGATIVE_INFINITY });
+    }
+    this.#startTicking();
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+    this.#cancel?.();
+  }
+
+  #add(service: ServiceName, request: WeightRequest): void {
+    const key = keyOf(service, request.address);
+    const known = this.#targets.get(key);
+    if (known?.request.port === request.port && known.request.path === request.path) return;
+    const namespace = namespaceOf(service);
+    const queue = this.#queues.get(namespace) ?? new Map<string, Target>();
+    const target = {
+      ...{ service, request },
+      answer: known?.answer ?? this.#recall(key) ?? {},
+      failures: 0,
+      dueMs: this.#parts.clock.monotonicMs() + this.#offset * this.#periodMs,
+    };
+    this.#isOutdated = true;
+    this.#recalled.delete(key);
+    this.#targets.set(key, target);
+    this.#queues.set(namespace, queue.set(key, target));
+  }
+
+  #remove(key: string): void {
+    const target = this.#targets.get(key);
+    if (target === undefined) return;
+    const namespace = namespaceOf(target.service);
+    const queue = this.#queues.get(namespace);
+    queue?.delete(key);
+    if (queue?.size === 0) this.#queues.delete(namespace);
+    this.#targets.delete(key);
+    this.#isOutdated = true;
+  }
+
+  #recall(key: string): WeightAnswer | undefined {
+    const weight = this.#recalled.get(key);
+    return weight === undefined ? undefined : { weight };
+  }
+
+  get #periodMs(): number {
+    return Math.max(shortestPeriodMs, this.#parts.periodMs());
+  }
+
+  #startTicking(): void {
+    const isIdle = this.#targets.size === 0 && this.#changed.size === 0 && !this.#isOutdated;
+    if (this.#cancel !== undefined || this.#isStopped || isIdle) return;
+    this.#cancel = this.#parts.clock.after(tickMs, () => {
+      this.#cancel = undefined;
+      this.#startDue();
+      this.#reportChanges();
+      this.#startTicking();
+    });
+  }
+
+  #startDue(): void {
+    const nowMs = this.#parts.clock.monotonicMs();
+    let left = requestsPerTick;
+    for (let found = true; found && left > 0; ) {
+      found = false;
+      for (const [namespace, queue] of [...this.#queues]) {
+        const [next] = queue;
+        if (next === undefined || next[1].dueMs > nowMs) continue;
+        const [key, target] = next;
+        target.dueMs = nowMs + this.#periodMs;
+        queue.delete(key);
+        this.#queues.delete(namespace);
+        this.#queues.set(namespace, queue.set(key, target));
+        void this.#parts.ask(target.request).then((asked) => this.#note(key, target, asked));
+        found = true;
+        left -= 1;
+        if (left === 0) return;
+      }
+    }
+  }
+
+  #note(key: string, target: Target, asked: AskedWeight): void {
+    if (this.#targets.get(key) !== target) return;
+    const before = target.answer;
+    if ("weight" in asked) {
+      target.failures = 0;
+      target.answer = asked;
+    } else {
+      target.failures += 1;
+      if (target.failures >= failuresUntilUnknown) target.answer = asked;
+    }
+    const { weight, problem } = target.answer;
+    if (before.weight === weight && before.problem === problem) return;
+    this.#noteChange(target.service);
+  }
+
+  #noteChange(service: ServiceName): void {
+    if (this.#changed.has(service)) return;
+    const earliestMs = (this.#services.get(service)?.changedMs ?? 0) + this.#periodMs;
+    const nowMs = this.#parts.clock.monotonicMs();
+    this.#changed.set(service, Math.max(nowMs + gatherMs, earliestMs));
+  }
+
+  #reportChanges(): void {
+    const nowMs = this.#parts.clock.monotonicMs();
+    const due = [...this.#changed].filter(([, dueMs]) => dueMs <= nowMs).map(([name]) => name);
+    for (const name of due) {
+      this.#changed.delete(name);
+      const service = this.#services.get(name);
+      if (service !== undefined) service.changedMs = nowMs;
+    }
+    if (due.length === 0 && !this.#isOutdated) return;
+    this.#isOutdated = false;
+    const { record, onChange, onCounts } = this.#parts;
+    record?.keep(() => this.#weights());
+    const answered = this.#weights().length;
+    onCounts(answered, this.#targets.size - answered);
+    if (due.length > 0) onChange(due);
+  }
+
+  #weights(): readonly (readonly [string, number])[] {
+    return [...this.#targets].flatMap(
+      ([
+        key,
+        {
+          answer: { weight },
+        },
+      ]) => (weight === undefined ? [] : [[key, weight] as const]),
+    );
+  }
+}
+
+function keyOf(service: ServiceName, address: IpAddress): string {
+  return `${service} ${address}`;
+}
+
+function namespaceOf(service: ServiceName): string {
+  return service.slice(0, service.indexOf("/"));
+}

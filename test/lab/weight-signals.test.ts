@@ -1,0 +1,291 @@
+/**
+ * Tests weights from signals with the built program, real pods and an external client, in both families. The weight
+ * servers of the pods run in this process.
+ */
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer, type Server, type Socket } from "node:net";
+import { after, afterEach, before, describe, it } from "node:test";
+import { setTimeout as pause } from "node:timers/promises";
+import { type IpAddress, ipFamilies } from "../../src/base/ip.ts";
+import type { ObservedRealServer } from "../../src/state/real-server.ts";
+import { askName, Connection, openIn } from "../support/client-traffic.ts";
+import { LabNode, until } from "../support/lab-node.ts";
+import { shell } from "../support/netns/network-namespace.ts";
+import { nodeAddress } from "../support/node-network.ts";
+import { type ApiObject, endpointSlice, service } from "../support/objects.ts";
+import { ip } from "../support/records.ts";
+import { labRules } from "../support/rules-writer.ts";
+import { kubeIpvs } from "../support/run-kube-ipvs.ts";
+
+const pods = [1, 2, 3].map((number) => ({
+  name: `pod-${number}`,
+  address: `10.244.1.${number}0`,
+  ipv6: `fd00:244:1::${number}0`,
+}));
+const clusterIps = { IPv4: "10.96.0.10", IPv6: "fd00:96::a" } as const;
+const servers = ipFamilies.map(
+  (family) => ({ protocol: "TCP", address: ip(clusterIps[family]), port: 80 }) as const,
+);
+const weightPort = 9_100;
+const slicePorts = [
+  { name: "http", protocol: "TCP", port: 8080 },
+  { name: "weight", protocol: "TCP", port: weightPort },
+];
+const waitMs = 60_000;
+
+function web(weights: string): ApiObject {
+  return service({
+    clusterIps: Object.values(clusterIps),
+    ports: [
+      { name: "http", protocol: "TCP", port: 80, targetPort: 8080 },
+      { name: "weight", protocol: "TCP", port: weightPort, targetPort: weightPort },
+    ],
+    metadata: {
+      annotations: { "kube-ipvs.io/scheduler": "wrr", "kube-ipvs.io/weights": weights },
+    },
+  });
+}
+
+function slices(addressesOf: (typeof pods)[number][], extra: readonly string[] = []): ApiObject[] {
+  return [
+    endpointSlice({
+      name: "web-4",
+      ports: slicePorts,
+      endpoints: [...addressesOf.map(({ address }) => address), ...extra],
+    }),
+    endpointSlice({
+      name: "web-6",
+      ports: slicePorts,
+      endpoints: addressesOf.map(({ ipv6 }) => ipv6),
+    }),
+  ];
+}
+
+const http = `http=:${weightPort}/weight`;
+const head = "HTTP/1.1 200 OK\r\n\r\n";
+
+/** Answers a request. */
+type Answer = (socket: Socket) => void;
+const number =
+  (text: string): Answer =>
+  (socket) =>
+    socket.end(`${head}${text}\n`);
+
+describe("weights that endpoints answer", () => {
+  let node: LabNode;
+  const listeners: Server[] = [];
+  const answers = new Map<string, Answer>();
+  /** Number of connections to the weight server of each pod, and of the node. */
+  const asked = new Map<string, number>();
+  const connections: Connection[] = [];
+
+  async function listen(namespace: string, name: string): Promise<void> {
+    const server = createServer((socket) => {
+      asked.set(name, (asked.get(name) ?? 0) + 1);
+      socket.on("error", () => {});
+      socket.once("data", () => answers.get(name)?.(socket));
+    });
+    await openIn(namespace, async () => {
+      server.listen(weightPort);
+      await once(server, "listening");
+    });
+    server.unref();
+    listeners.push(server);
+  }
+
+  before(async () => {
+    node = await LabNode.build(pods);
+    shell(`
+      set -e
+      for number in 1 2 3; do
+        ip -n pod-$number address add fd00:244:1::\${number}0/128 dev eth0 nodad
+        ip -n pod-$number route add fd00:244:1::1 dev eth0
+        ip -n pod-$number route add default via fd00:244:1::1
+        ip address add fd00:244:1::1/128 dev veth$number nodad
+        ip route add fd00:244:1::\${number}0/128 dev veth$number
+      done
+      sysctl -qw net.ipv6.conf.all.forwarding=1
+    `);
+    for (const { name } of pods) await listen(name, name);
+    await listen("node", "node");
+  });
+  afterEach(async () => {
+    for (const connection of connections.splice(0)) connection.reset();
+    answers.clear();
+    asked.clear();
+    await node.clear();
+  });
+  after(async () => {
+    for (const server of listeners) server.close();
+    await node.destroy();
+  });
+
+  const flags = (period: string): readonly string[] => [
+    "--cluster-cidr=10.244.0.0/16,fd00:244::/32",
+    ...(labRules === undefined ? [] : [`--kube-ipvs-rules=${labRules}`]),
+    `--kube-ipvs-weight-request-period=${period}`,
+  ];
+
+  function answer(...list: readonly (string | Answer)[]): void {
+    for (const [index, one] of list.entries()) {
+      answers.set(pods[index]?.name ?? "", typeof one === "string" ? number(one) : one);
+    }
+  }
+
+  /** The weights of both families, such as `10 90 / 10 90`. */
+  async function weights(): Promise<string> {
+    const text = async (server: (typeof servers)[number]): Promise<string> => {
+      const byAddress = new Map<IpAddress, ObservedRealServer>(
+        (await node.realServers(server)).map((one) => [one.address, one] as const),
+      );
+      return pods
+        .flatMap(({ address, ipv6 }) => byAddress.get(ip(address)) ?? byAddress.get(ip(ipv6)) ?? [])
+        .map(({ weight }) => weight)
+        .join(" ");
+    };
+    return (await Promise.all(servers.map(text))).join(" / ");
+  }
+
+  async function haveWeights(wanted: string): Promise<void> {
+    const both = `${wanted} / ${wanted}`;
+    await until(
+      async () => (await weights()) === both,
+      waitMs,
+      async () => `${both} is wanted, not ${await weights()}\n${node.program.output}`,
+    );
+  }
+
+  async function open(): Promise<Connection> {
+    const connection = await Connection.open(clusterIps.IPv4, 80, "echo");
+    connections.push(connection);
+    await connection.name();
+    return connection;
+  }
+
+  function hasNothingToPlan(): void {
+    const { code, out, err } = kubeIpvs("plan", ...node.flags, ...flags("1s"));
+    assert.equal(code, 0, out + err);
+  }
+
+  it("distribute connections, follow changed answers and survive a kill, and break no connection", async () => {
+    answer("10", "90");
+    node.apply(web(http), ...slices(pods.slice(0, 2)));
+    await node.start(flags("1s"));
+    await haveWeights("10 90");
+    for (let turn = 0; turn < 4; turn++) await open();
+    let ofFirst = 0;
+    for (let turn = 0; turn < 100; turn++) {
+      if ((await askName(clusterIps.IPv4, 80)) === "pod-1") ofFirst += 1;
+    }
+    assert.ok(ofFirst >= 9 && ofFirst <= 11, `${ofFirst} of 100`);
+    hasNothingToPlan();
+    const services = kubeIpvs("services", "web").out;
+    assert.match(services, /10\.244\.1\.20:8080 .* 90 .*answered/);
+    assert.match(kubeIpvs("status").out, /Answered weights +4 of 4 endpoints/);
+    assert.equal(await node.metric('kube_ipvs_weight_signals{signal="answered"}'), 4);
+    answer("90", "10");
+    await haveWeights("90 10");
+    await node.stop();
+    answer(
+      (socket) => socket.destroy(),
+      (socket) => socket.destroy(),
+    );
+    await node.start(flags("1s"));
+    assert.equal(await weights(), "90 10 / 90 10", "a restart keeps the answers");
+    for (const connection of connections) await connection.ping("restarted");
+    await haveWeights("1 1");
+    answer("0", "90");
+    await haveWeights("1 90");
+    for (const connection of connections) await connection.ping("changed");
+  });
+
+  it("are 0 for at most one of three endpoints", async () => {
+    answer("0", "50", "50");
+    node.apply(web(http), ...slices(pods));
+    await node.start(flags("1s"));
+    await haveWeights("0 50 50");
+    const services = kubeIpvs("services", "web").out;
+    assert.match(services, /10\.244\.1\.10:8080 .* 0 .*zero-weight/);
+    hasNothingToPlan();
+    answer("0", "0", "50");
+    await haveWeights("1 1 50");
+    answer("0", "0", "0");
+    await haveWeights("1 1 1");
+  });
+
+  const hostile: Readonly<Record<string, Answer>> = {
+    "a huge body": (socket) => {
+      const more = (): void => {
+        if (!socket.writable) return;
+        if (socket.write("1".repeat(10_000))) setImmediate(more);
+        else socket.once("drain", more);
+      };
+      socket.write(head);
+      more();
+    },
+    "a slow body": (socket) => {
+      socket.write(`${head}5`);
+    },
+    "a redirect": (socket) => {
+      const location = `http://${nodeAddress}:${weightPort}/`;
+      socket.end(`HTTP/1.1 302 Found\r\nlocation: ${location}\r\n\r\n50`);
+    },
+    NaN: number("NaN"),
+    "a negative number": number("-1"),
+    "a huge number": number("1e9"),
+    "a number above 100": number("101"),
+    "no HTTP": (socket) => socket.end("50\n"),
+    silence: () => {},
+  };
+
+  it("are ignored and reported if they are hostile", async () => {
+    answer("10", "90", number("NaN"));
+    node.apply(web(http), ...slices(pods));
+    await node.start(flags("1s"));
+    await haveWeights("10 90 50");
+    for (const [name, hostileAnswer] of Object.entries(hostile)) {
+      answer("10", "90", hostileAnswer);
+      const before = asked.get("pod-3") ?? 0;
+      await until(
+        async () => (asked.get("pod-3") ?? 0) >= before + 4,
+        waitMs,
+        async () => node.program.output,
+      );
+      assert.equal(await weights(), "10 90 50 / 10 90 50", name);
+    }
+    assert.equal(asked.get("node"), undefined, "no redirect is followed");
+    await node.program.prints(
+      /"Ignoring annotation" .*reason="invalid-weight-answer" message="2 of 6 endpoints have no valid weight/,
+    );
+    assert.match(kubeIpvs("services", "web").out, /10\.244\.1\.30:8080 .* 50 .*no-answer/);
+    const metric = 'kube_ipvs_ignored_annotations{reason="invalid-weight-answer"}';
+    assert.equal(await node.metric(metric), 1);
+    hasNothingToPlan();
+    answer("10", "90", "20");
+    await haveWeights("10 90 20");
+  });
+
+  it("are not asked for by default, nor at this node's addresses, nor at ports that no slice lists", async () => {
+    answer("10", "90");
+    const objects = slices(pods.slice(0, 2), [nodeAddress]);
+    node.apply(web(http), ...objects);
+    await node.start(flags("0s"));
+    await node.program.prints(/"Ignoring annotation" .*"kubeIpvs.weightRequestPeriod is 0s"/);
+    await pause(3_000);
+    assert.deepEqual([...asked], []);
+    assert.equal(await weights(), "1 1 / 1 1");
+    await node.stop();
+    await node.start(flags("1s"));
+    await haveWeights("10 90");
+    await pause(3_000);
+    assert.equal(asked.get("node"), undefined);
+    asked.clear();
+    node.apply(web("http=:9101/weight"), ...objects);
+    await node.program.prints(/"Ignoring annotation" .*"no endpoint .* has the TCP port 9101"/);
+    await haveWeights("1 1");
+    asked.clear();
+    await pause(3_000);
+    assert.deepEqual([...asked], []);
+  });
+});
