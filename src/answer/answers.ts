@@ -144,6 +144,8 @@ export interface Counts {
   /** Endpoints that answered when this node asked for their weights, and those without a valid answer. */
   readonly answeredWeights: number;
   readonly unansweredWeights: number;
+  /** Endpoints that get no new connections because connections to them failed. */
+  readonly ejectedEndpoints: number;
   readonly ignoredAnnotations: number;
 }
 

@@ -26,7 +26,7 @@ function factsOf(status: Status): readonly Fact[] {
       `${service}: ${annotation}: ${JSON.stringify(value)} (${reason}): ${message}`,
   );
   const tuning: readonly Fact[] = [
-    ...answeredFact(counts),
+    ...signalFacts(counts),
     ["Manual weights", grouped(counts.manualWeights), weights],
     ["Ignored annotations", grouped(counts.ignoredAnnotations), ignored],
   ];
@@ -64,10 +64,15 @@ function factsOf(status: Status): readonly Fact[] {
   ];
 }
 
-function answeredFact({ answeredWeights, unansweredWeights }: Status["counts"]): readonly Fact[] {
-  const all = answeredWeights + unansweredWeights;
-  if (all === 0) return [];
-  return [["Answered weights", `${grouped(answeredWeights)} of ${grouped(all)} endpoints`]];
+/** Only what is in use. */
+function signalFacts(counts: Status["counts"]): readonly Fact[] {
+  const { answeredWeights, unansweredWeights, ejectedEndpoints } = counts;
+  const asked = answeredWeights + unansweredWeights;
+  const answered = `${grouped(answeredWeights)} of ${grouped(asked)} endpoints`;
+  return [
+    ...(asked === 0 ? [] : [["Answered weights", answered] as const]),
+    ...(ejectedEndpoints === 0 ? [] : [["Ejected endpoints", grouped(ejectedEndpoints)] as const]),
+  ];
 }
 
 function servicesText({ services, endpoints }: Status["counts"]): string {

@@ -75,3 +75,12 @@ export function rampsWeights(scheduler: string): boolean {
 export function sharesByWeights(scheduler: string): boolean {
   return rampsWeights(scheduler) || scheduler === "sh" || scheduler === "mh";
 }
+
+/** Whether connections that the scheduler would assign to an endpoint with weight 0 get another endpoint. */
+export function avoidsZeroWeights(
+  scheduler: string,
+  flags: readonly SchedulerFlag[] = [],
+): boolean {
+  if (scheduler === "sh" || scheduler === "mh") return flags.includes(`${scheduler}-fallback`);
+  return scheduler !== "dh";
+}

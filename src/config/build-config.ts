@@ -63,6 +63,7 @@ function configOf(
       connectionLimit: { upper: own.maxConnections, lower: 0 },
       weights: own.weights,
       slowStartMs: own.slowStartMs,
+      ejectionMs: own.outlierEjectionMs,
     },
     limits: {
       service: {

@@ -79,6 +79,8 @@ export interface Config extends Omit<OwnSettings, "portRangeMarks" | "servicePro
     readonly weights: "equal" | "node" | "slice";
     /** How long the weight of a new endpoint grows; 0 disables this. */
     readonly slowStartMs: number;
+    /** How long an endpoint that fails new connections is ejected at first; 0 disables this. */
+    readonly ejectionMs: number;
   };
   /** Limits on what a Service and a whole namespace may request. */
   readonly limits: Limits;

@@ -11,10 +11,10 @@ import type { ModeView } from "./operator/daemon-view.ts";
 import { answerDeadline } from "./process/answer-deadline.ts";
 import { openClaimMemory } from "./process/claim-record.ts";
 import { rampStartTimesIn } from "./process/drain-start-times.ts";
+import { numberRecordIn } from "./process/number-record.ts";
 import { openSource } from "./process/open-source.ts";
 import { holderRecordIn, ownershipRecordIn } from "./process/ownership-record.ts";
 import { readState, type StateFile, systemBootClock } from "./process/state-file.ts";
-import { weightRecordIn } from "./process/weight-record.ts";
 import { ProxyHealth } from "./report/proxy-health.ts";
 import type { RunContext } from "./run.ts";
 import { type DaemonParts, startDaemon } from "./start.ts";
@@ -46,7 +46,8 @@ export async function observeOnce<T>(
       startDaemon({
         ...{ ...context, kernel },
         ownershipRecord: ownershipRecordIn(state),
-        weightRecord: weightRecordIn(state),
+        weightRecord: numberRecordIn(state, "answeredWeights"),
+        ejectionRecord: numberRecordIn(state, "ejections"),
         rampStartTimes: rampStartTimesIn(state, { ...parts, bootClock: systemBootClock() }),
       }),
     );

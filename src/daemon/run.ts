@@ -38,6 +38,7 @@ import { FatalEvents } from "./process/fatal-events.ts";
 import { acquireInstanceLock, lockForCleanup } from "./process/instance-lock.ts";
 import { runUntilSignal, type Stop } from "./process/life-cycle.ts";
 import { type ModeRecord, modeRecordIn } from "./process/mode-record.ts";
+import { numberRecordIn } from "./process/number-record.ts";
 import { writeOomScore } from "./process/oom-score.ts";
 import { type OpenSource, openSource } from "./process/open-source.ts";
 import { holderRecordIn, ownershipRecordIn } from "./process/ownership-record.ts";
@@ -47,7 +48,6 @@ import {
   type StateFile,
   systemBootClock,
 } from "./process/state-file.ts";
-import { weightRecordIn } from "./process/weight-record.ts";
 import { ApiContact } from "./report/api-contact.ts";
 import { ProxyHealth } from "./report/proxy-health.ts";
 import { type Daemon, type DaemonParts, startDaemon } from "./start.ts";
@@ -198,7 +198,8 @@ async function* beginParts(
     ...withTaint(common),
     drainStartTimes: drainStartTimesIn(state, clocks),
     rampStartTimes: rampStartTimesIn(state, clocks),
-    weightRecord: weightRecordIn(state),
+    weightRecord: numberRecordIn(state, "answeredWeights"),
+    ejectionRecord: numberRecordIn(state, "ejections"),
     ownershipRecord: ownershipRecordIn(state),
     holderRecord: common.holderRecord,
     claimMemory,

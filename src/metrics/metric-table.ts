@@ -251,7 +251,7 @@ export const metricTable = {
   weightSignals: {
     name: "kube_ipvs_weight_signals",
     type: "gauge",
-    help: "Endpoints that this node asks for their weights, by signal: answered or no-answer",
+    help: "Endpoints whose weights depend on signals: answered or unanswered requests for their weights, or ejected because connections to them fail",
     labels: ["signal"],
   },
   drainingRealServers: {

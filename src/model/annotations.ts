@@ -4,6 +4,7 @@ import { parseDuration } from "../base/duration.ts";
 import { none } from "../base/none.ts";
 import { parsePortRanges } from "../base/port-range.ts";
 import {
+  avoidsZeroWeights,
   honorsWeights,
   isAllowedScheduler,
   isFlagOf,
@@ -30,6 +31,7 @@ const limitName = `${prefix}max-connections`;
 const deadlineName = `${prefix}drain-deadline`;
 export const weightsName: string = `${prefix}weights`;
 const slowStartName = `${prefix}slow-start`;
+const ejectionName = `${prefix}outlier-ejection`;
 const canaryName = `${prefix}canary`;
 /** Annotation of EndpointSlices and label of Nodes. */
 const weightName = `${prefix}weight`;
@@ -100,6 +102,15 @@ const readers: Readonly<Record<string, AnnotationReader>> = {
       return slowStartMs !== undefined && isRight ? { slowStartMs } : undefined;
     },
     rule: "must be 0s, or a duration of at least 1s such as 30s",
+  },
+  [ejectionName]: {
+    read: (text) => {
+      const ejectionMs = readDuration(text);
+      const isRight =
+        ejectionMs === 0 || ((ejectionMs ?? 0) >= 5_000 && (ejectionMs ?? 0) <= 3_600_000);
+      return ejectionMs !== undefined && isRight ? { ejectionMs } : undefined;
+    },
+    rule: "must be 0s, or a duration from 5s to 1h such as 30s",
   },
   [canaryName]: {
     read: (text) => {
@@ -306,6 +317,12 @@ function whyWithoutEffect(
       return (tuning.slowStartMs ?? 0) === 0 || rampsWeights(scheduler)
         ? undefined
         : unweighted(scheduler);
+    case ejectionName:
+      if ((tuning.ejectionMs ?? 0) === 0) return undefined;
+      if (!ports.some(({ protocol }) => protocol === "TCP")) return "the Service has no TCP port";
+      return avoidsZeroWeights(scheduler, schedulerFlags)
+        ? undefined
+        : `the scheduler is ${scheduler}, which would refuse connections for an ejected endpoint: sh and mh need ${flagsName}: ${scheduler}-fallback`;
     case canaryName:
       return canary === undefined || sharesByWeights(scheduler) ? undefined : unweighted(scheduler);
     default:

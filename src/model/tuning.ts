@@ -17,6 +17,8 @@ export interface Tuning {
   readonly weights?: (typeof weightSources)[number] | WeightPage;
   /** Duration of a new endpoint's slow start. No slow start if undefined or 0. */
   readonly slowStartMs?: number;
+  /** How long an endpoint that fails new connections is ejected at first. Never if undefined or 0. */
+  readonly ejectionMs?: number;
   /** The canary group. Undefined if the Service has none. */
   readonly canary?: Canary;
   /** Which endpoints this node prefers. Undefined if it uses all. */

@@ -23,6 +23,8 @@ export interface ClusterPlanContext extends PlanContext {
   readonly recallRamp?: RampStartTimes["recall"];
   /** See `TuningFacts.answerOf`. If undefined, no endpoint was asked for its weight. */
   readonly answerOf?: (service: ServiceName, address: IpAddress) => WeightAnswer | undefined;
+  /** See `TuningFacts.isEjected`. If undefined, no endpoint is ejected. */
+  readonly isEjected?: (service: ServiceName, endpointKey: string) => boolean;
 }
 
 /** Keeps the last known Services and slices, and derives the desired kernel state from them. No I/O. */
@@ -37,6 +39,7 @@ export class ClusterPlan {
   #facts: TuningFacts = noTuningFacts;
   readonly #slowStarts: SlowStarts;
   readonly #answerOf: NonNullable<ClusterPlanContext["answerOf"]>;
+  readonly #isEjected: NonNullable<ClusterPlanContext["isEjected"]>;
   /** Services that {@link updateAhead} planned since the last {@link update}. */
   readonly #plannedAhead = new Set<ServiceName>();
   /** Only Services with problems have an entry. */
@@ -48,6 +51,7 @@ export class ClusterPlan {
     this.desired = new DesiredState(held, this.#claims.ages);
     this.#slowStarts = new SlowStarts(recallRamp ?? noRampStartTimes.recall);
     this.#answerOf = answerOf ?? (() => undefined);
+    this.#isEjected = context.isEjected ?? (() => false);
     this.#onPlan = onPlan;
     this.tracker = new ChangeTracker(startedAtMs, limits);
   }
@@ -170,6 +174,7 @@ export class ClusterPlan {
       admission: this.#claims.admission,
       rampStep: (address) => this.#slowStarts.stepOf(name, address, nowMs),
       answerOf: (address) => this.#answerOf(name, address),
+      isEjected: (key) => this.#isEjected(name, key),
     };
     const plans = yield* planServiceInSteps({ name, service, slices }, options, facts);
     for (const plan of plans) {

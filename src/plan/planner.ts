@@ -28,6 +28,7 @@ import {
 } from "./service-port-plan.ts";
 import type { TuningFacts } from "./tuning-facts.ts";
 import { type WeightRequest, weightAnswerProblems, weightRequestsOf } from "./weight-requests.ts";
+import { ejectionMsOf } from "./weights.ts";
 
 /** The desired state of one Service in one family. */
 export interface ServicePlan extends PlannedPorts<ServicePortPlan> {
@@ -37,6 +38,8 @@ export interface ServicePlan extends PlannedPorts<ServicePortPlan> {
   readonly annotationProblems: readonly AnnotationProblem[];
   /** Requests to this family's endpoints for their weights. */
   readonly weightRequests: readonly WeightRequest[];
+  /** How long an endpoint that fails new connections is ejected at first; 0 means never. */
+  readonly ejectionMs: number;
 }
 
 /** A Service and the other objects that its plan depends on. */
@@ -69,7 +72,8 @@ export function* planServiceInSteps(
     const at = { family, nodeName, admit: admitWith(facts.admission, familyOptions) };
     const planned = yield* planPorts(served, allSlices, at, planOne);
     const weightRequests = weightRequestsOf(planned.servicePorts, allSlices, tuning, familyOptions);
-    plans.push({ service: name, family, ...planned, weightRequests });
+    const ejectionMs = ejectionMsOf(tuning);
+    plans.push({ service: name, family, ...planned, weightRequests, ejectionMs });
   }
   const { annotations } = service ?? {};
   const annotationProblems = [

@@ -138,8 +138,10 @@ function virtualServersOf(
   frontends: readonly Frontend[],
   chosen: ChosenEndpoints,
 ): readonly PlannedVirtualServer[] {
-  const { tuning, facts = noTuningFacts } = context;
+  const { tuning, facts: given = noTuningFacts } = context;
   const { drainDeadlineSeconds } = tuning;
+  // Only TCP shows whether connections fail.
+  const facts = port.protocol === "TCP" ? given : { ...given, isEjected: noTuningFacts.isEjected };
   // Frontends with the same endpoints share one list of real servers, because a Service may have many node-port
   // addresses.
   const lists = new Map<readonly Endpoint[], readonly RealServer[]>();

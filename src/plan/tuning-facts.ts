@@ -26,6 +26,8 @@ export interface TuningFacts {
   readonly rampStep: (address: IpAddress) => number | undefined;
   /** What an endpoint answered when it was asked for its weight. Undefined if nothing is known yet. */
   readonly answerOf: (address: IpAddress) => WeightAnswer | undefined;
+  /** Whether an endpoint (by key) gets no new connections because they failed. */
+  readonly isEjected: (endpointKey: string) => boolean;
   /** If undefined, every claim is admitted. */
   readonly admission?: Pick<PortAdmission, "admit">;
 }
@@ -37,4 +39,5 @@ export const noTuningFacts: TuningFacts = {
   nodeGroups: new Map(),
   rampStep: () => undefined,
   answerOf: () => undefined,
+  isEjected: () => false,
 };

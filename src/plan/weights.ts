@@ -1,5 +1,10 @@
 /** Weights of real servers. Pure. */
-import { honorsWeights, rampsWeights, sharesByWeights } from "../base/scheduler.ts";
+import {
+  avoidsZeroWeights,
+  honorsWeights,
+  rampsWeights,
+  sharesByWeights,
+} from "../base/scheduler.ts";
 import type { Endpoint } from "../model/endpoints.ts";
 import { type Canary, rampSteps, type Tuning, type WeightAnswer } from "../model/tuning.ts";
 import type { TuningFacts } from "./tuning-facts.ts";
@@ -11,7 +16,7 @@ const largestWeight = 65_535;
 export function weightsOf(
   endpoints: readonly Endpoint[],
   tuning: Tuning,
-  facts: Pick<TuningFacts, "nodeWeights" | "rampStep" | "answerOf">,
+  facts: Pick<TuningFacts, "nodeWeights" | "rampStep" | "answerOf" | "isEjected">,
 ): readonly number[] {
   const { scheduler, slowStartMs = 0, weights } = tuning;
   let result =
@@ -27,11 +32,32 @@ export function weightsOf(
       return weight * ((address && facts.rampStep(address)) ?? rampSteps);
     });
   }
-  return result.map((weight) => Math.min(weight, largestWeight));
+  result = result.map((weight) => Math.min(weight, largestWeight));
+  return ejectionMsOf(tuning) === 0 ? result : withoutEjected(endpoints, result, facts);
+}
+
+/** See `Tuning.ejectionMs`; 0 if the scheduler would refuse connections instead of choosing another endpoint. */
+export function ejectionMsOf({ ejectionMs = 0, scheduler, schedulerFlags }: Tuning): number {
+  return avoidsZeroWeights(scheduler, schedulerFlags) ? ejectionMs : 0;
+}
+
+/** Sets the weights of ejected endpoints to 0. If they are too many, the first ones in the order of their keys. */
+function withoutEjected(
+  endpoints: readonly Endpoint[],
+  weights: readonly number[],
+  { isEjected }: Pick<TuningFacts, "isEjected">,
+): number[] {
+  const zeros = weights.filter((weight) => weight === 0).length;
+  const keys = endpoints.flatMap(({ key }, index) =>
+    weights[index] !== 0 && isEjected(key) ? [key] : [],
+  );
+  const room = Math.max(0, mostWithoutWeight(endpoints.length) - zeros);
+  const ejected = new Set(keys.sort().slice(0, room));
+  return weights.map((weight, index) => (ejected.has(endpoints[index]?.key ?? "") ? 0 : weight));
 }
 
 /** The largest part of the endpoints that may have weight 0 because of signals: a third, rounded down. */
-function mostWithoutWeight(endpointCount: number): number {
+export function mostWithoutWeight(endpointCount: number): number {
   return Math.floor(endpointCount / 3);
 }
 

@@ -3,12 +3,17 @@
  * servers of the pods run in this process.
  */
 import assert from "node:assert/strict";
+import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { createServer, type Server, type Socket } from "node:net";
-import { after, afterEach, before, describe, it } from "node:test";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import type { Readable } from "node:stream";
+import { after, afterEach, before, beforeEach, describe, it } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import { type IpAddress, ipFamilies } from "../../src/base/ip.ts";
 import type { ObservedRealServer } from "../../src/state/real-server.ts";
+import type { VirtualServerId } from "../../src/state/virtual-server.ts";
 import { askName, Connection, openIn } from "../support/client-traffic.ts";
 import { LabNode, until } from "../support/lab-node.ts";
 import { shell } from "../support/netns/network-namespace.ts";
@@ -72,7 +77,7 @@ const number =
   (socket) =>
     socket.end(`${head}${text}\n`);
 
-describe("weights that endpoints answer", () => {
+describe("weights from signals", () => {
   let node: LabNode;
   const listeners: Server[] = [];
   const answers = new Map<string, Answer>();
@@ -106,6 +111,9 @@ describe("weights that endpoints answer", () => {
         ip route add fd00:244:1::\${number}0/128 dev veth$number
       done
       sysctl -qw net.ipv6.conf.all.forwarding=1
+      ip address add fd00:10::11/64 dev eth0 nodad
+      ip -n client address add fd00:10::1/64 dev eth0 nodad
+      ip -n client route add fd00:96::/64 via fd00:10::11
     `);
     for (const { name } of pods) await listen(name, name);
     await listen("node", "node");
@@ -168,7 +176,7 @@ describe("weights that endpoints answer", () => {
     assert.equal(code, 0, out + err);
   }
 
-  it("distribute connections, follow changed answers and survive a kill, and break no connection", async () => {
+  it("that endpoints answer distribute connections, follow changed answers and survive a kill, and break no connection", async () => {
     answer("10", "90");
     node.apply(web(http), ...slices(pods.slice(0, 2)));
     await node.start(flags("1s"));
@@ -180,10 +188,13 @@ describe("weights that endpoints answer", () => {
     }
     assert.ok(ofFirst >= 9 && ofFirst <= 11, `${ofFirst} of 100`);
     hasNothingToPlan();
-    const services = kubeIpvs("services", "web").out;
-    assert.match(services, /10\.244\.1\.20:8080 .* 90 .*answered/);
-    assert.match(kubeIpvs("status").out, /Answered weights +4 of 4 endpoints/);
-    assert.equal(await node.metric('kube_ipvs_weight_signals{signal="answered"}'), 4);
+    // The commands block this process, which includes the weight servers, so requests may have failed.
+    const isShown = async (): Promise<boolean> =>
+      /10\.244\.1\.20:8080 .* 90 .*answered/.test(kubeIpvs("services", "web").out) &&
+      /Answered weights +4 of 4 endpoints/.test(kubeIpvs("status").out) &&
+      (await node.metric('kube_ipvs_weight_signals{signal="answered"}')) === 4;
+    const hasShown = async (): Promise<boolean> => (await isShown()) || (await pause(2_000, false));
+    await until(hasShown, waitMs, async () => kubeIpvs("services", "web").out);
     answer("90", "10");
     await haveWeights("90 10");
     await node.stop();
@@ -200,7 +211,7 @@ describe("weights that endpoints answer", () => {
     for (const connection of connections) await connection.ping("changed");
   });
 
-  it("are 0 for at most one of three endpoints", async () => {
+  it("that endpoints answer are 0 for at most one of three endpoints", async () => {
     answer("0", "50", "50");
     node.apply(web(http), ...slices(pods));
     await node.start(flags("1s"));
@@ -239,7 +250,7 @@ describe("weights that endpoints answer", () => {
     silence: () => {},
   };
 
-  it("are ignored and reported if they are hostile", async () => {
+  it("that endpoints answer are ignored and reported if they are hostile", async () => {
     answer("10", "90", number("NaN"));
     node.apply(web(http), ...slices(pods));
     await node.start(flags("1s"));
@@ -266,7 +277,7 @@ describe("weights that endpoints answer", () => {
     await haveWeights("10 90 20");
   });
 
-  it("are not asked for by default, nor at this node's addresses, nor at ports that no slice lists", async () => {
+  it("that endpoints answer are not asked for by default, nor at this node's addresses, nor at ports that no slice lists", async () => {
     answer("10", "90");
     const objects = slices(pods.slice(0, 2), [nodeAddress]);
     node.apply(web(http), ...objects);
@@ -287,5 +298,180 @@ describe("weights that endpoints answer", () => {
     asked.clear();
     await pause(3_000);
     assert.deepEqual([...asked], []);
+  });
+
+  describe("and an endpoint that fails new connections", () => {
+    const appPort = 8_081;
+    let apps: Server[] = [];
+    let client: ChildProcess | undefined;
+    /** The connections of the client since the last call of `seen`. */
+    let lines: string[] = [];
+
+    const balanced = (scheduler: string): ApiObject =>
+      service({
+        clusterIps: Object.values(clusterIps),
+        ports: [{ name: "app", protocol: "TCP", port: 80, targetPort: appPort }],
+        metadata: {
+          annotations: {
+            "kube-ipvs.io/scheduler": scheduler,
+            "kube-ipvs.io/outlier-ejection": "5s",
+          },
+        },
+      });
+    const appSlices = (...addresses: readonly string[]): ApiObject[] =>
+      ipFamilies.map((family) =>
+        endpointSlice({
+          name: `web-${family.toLowerCase()}`,
+          addressType: family,
+          ports: [{ name: "app", protocol: "TCP", port: appPort }],
+          endpoints: addresses.filter((one) => one.includes(":") === (family === "IPv6")),
+        }),
+      );
+    const allOf = (count: number): readonly string[] =>
+      pods.slice(0, count).flatMap(({ address, ipv6 }) => [address, ipv6]);
+
+    /** Each pod answers with its name. */
+    async function serve(name: string): Promise<Server> {
+      const app = createServer((socket) => {
+        socket.on("error", () => {});
+        socket.on("data", (data) => {
+          const text = data.toString();
+          if (text === "name\n") socket.end(`${name}\n`);
+          else socket.write(text.startsWith("ping") ? `${name} ${text}` : `${name}\n`);
+        });
+      });
+      await openIn(name, async () => {
+        app.listen(appPort);
+        await once(app, "listening");
+      });
+      app.unref();
+      return app;
+    }
+
+    beforeEach(async () => {
+      apps = [];
+      for (const { name } of pods) apps.push(await serve(name));
+      const script = join(import.meta.dirname, "../support/steady-client.ts");
+      const args = ["netns", "exec", "client", process.execPath, script, "80"];
+      client = spawn("ip", [...args, clusterIps.IPv4, clusterIps.IPv6], {
+        stdio: ["ignore", "pipe", "inherit"],
+      });
+      createInterface(client.stdout as Readable).on("line", (line) => lines.push(line));
+    });
+    afterEach(() => {
+      client?.kill("SIGKILL");
+      for (const app of apps) app.close();
+    });
+
+    /** The answers in a period, sorted: `10.96.0.10 pod-1`. */
+    async function seen(ms: number): Promise<readonly string[]> {
+      lines = [];
+      await pause(ms);
+      return [...new Set(lines)].sort();
+    }
+    const answersOf = (...names: readonly string[]): readonly string[] =>
+      Object.values(clusterIps).flatMap((address) => names.map((name) => `${address} ${name}`));
+
+    /** How the third pod begins to fail, and works again. */
+    const failures: Readonly<Record<string, readonly [() => unknown, () => unknown]>> = {
+      silence: [
+        () =>
+          shell(
+            "ip -n pod-3 route replace blackhole 10.244.1.1; ip -n pod-3 -6 route replace blackhole fd00:244:1::1",
+          ),
+        () =>
+          shell(
+            "ip -n pod-3 route replace 10.244.1.1 dev eth0 scope link; ip -n pod-3 -6 route del blackhole fd00:244:1::1",
+          ),
+      ],
+      refusal: [
+        () => apps[2]?.close(),
+        async () => {
+          apps[2] = await serve("pod-3");
+        },
+      ],
+      "a host that is gone": [
+        () => shell("ip -n pod-3 link set eth0 down"),
+        () =>
+          shell(`
+            ip -n pod-3 link set eth0 up
+            ip -n pod-3 route add 10.244.1.1 dev eth0 scope link
+            ip -n pod-3 route add default via 10.244.1.1
+            ip -n pod-3 address replace fd00:244:1::30/128 dev eth0 nodad
+            ip -n pod-3 -6 route replace fd00:244:1::1 dev eth0
+            ip -n pod-3 -6 route replace default via fd00:244:1::1
+          `),
+      ],
+    };
+
+    for (const [name, [fail, recover]] of Object.entries(failures)) {
+      it(`gets no more of them until it works again: ${name}`, async () => {
+        node.apply(balanced("rr"), ...appSlices(...allOf(3)));
+        await node.start(flags("0s"));
+        await haveWeights("1 1 1");
+        // Connections that began before the first sync.
+        await seen(2_500);
+        assert.deepEqual(await seen(3_000), answersOf("pod-1", "pod-2", "pod-3"));
+        while (connections.length < 6) await open();
+        await fail();
+        await haveWeights("1 1 0");
+        await seen(2_500);
+        assert.deepEqual(await seen(2_000), answersOf("pod-1", "pod-2"));
+        assert.match(kubeIpvs("services", "web").out, /10\.244\.1\.30:8081 .* 0 .*ejected/);
+        assert.match(kubeIpvs("status").out, /Ejected endpoints +2/);
+        assert.equal(await node.metric('kube_ipvs_weight_signals{signal="ejected"}'), 2);
+        hasNothingToPlan();
+        await node.stop();
+        await node.start(flags("0s"));
+        assert.equal(await weights(), "1 1 0 / 1 1 0", "a restart keeps the ejection");
+        await recover();
+        await haveWeights("1 1 1");
+        await seen(2_500);
+        assert.deepEqual(await seen(3_000), answersOf("pod-1", "pod-2", "pod-3"));
+        for (const connection of connections) await connection.ping("still open");
+      });
+    }
+
+    it("keeps getting them if it is one of less than three endpoints, or if no other endpoint works", async () => {
+      for (const app of apps) app.close();
+      for (const count of [1, 2, 3]) {
+        node.apply(balanced("rr"), ...appSlices(...allOf(count)));
+        if (count === 1) await node.start(flags("0s"));
+        const wanted = Array(count).fill("1").join(" ");
+        await haveWeights(wanted);
+        assert.deepEqual(await seen(13_000), answersOf("failed"));
+        assert.equal(await weights(), `${wanted} / ${wanted}`);
+      }
+      apps[0] = await serve("pod-1");
+      await until(
+        async () => /^1 (1 0|0 1) \/ 1 (1 0|0 1)$/.test(await weights()),
+        waitMs,
+        async () => `${await weights()}\n${node.program.output}`,
+      );
+      await pause(10_000);
+      assert.match(await weights(), /^1 (1 0|0 1) \/ 1 (1 0|0 1)$/, "one of two failing endpoints");
+    });
+
+    it("is one of at most 16 of 50 endpoints", async () => {
+      const working = Array.from({ length: 30 }, (_, index) => `10.244.7.${index + 1}`);
+      const gone = Array.from({ length: 20 }, (_, index) => `10.244.8.${index + 1}`);
+      shell(`
+        ${working.map((one) => `ip -n pod-1 address add ${one}/32 dev eth0`).join("\n")}
+        ip route add 10.244.7.0/24 dev veth1
+        ip route add 10.244.8.0/24 dev veth2
+      `);
+      node.apply(balanced("rr"), ...appSlices(...working, ...gone));
+      await node.start(flags("0s"));
+      const zeros = async (): Promise<number> =>
+        (await node.realServers(servers[0] as VirtualServerId)).filter(({ weight }) => weight === 0)
+          .length;
+      await until(
+        async () => (await zeros()) === 16,
+        waitMs,
+        async () => `${await zeros()}\n${node.program.output}`,
+      );
+      await pause(12_000);
+      assert.equal(await zeros(), 16);
+    });
   });
 });

@@ -97,6 +97,14 @@ export const ownFields = [
     help: "time over which a new endpoint's weight grows to its full value, with schedulers that use weights; 0s disables this. The annotation kube-ipvs.io/slow-start overrides this setting",
   },
   {
+    path: "kubeIpvs.outlierEjection",
+    kind: "duration",
+    default: "0s",
+    isLive: true,
+    onlyInMode: "ipvs",
+    help: "how long an endpoint that fails new TCP connections gets no more of them; each time in a row lasts twice as long; 0s: such endpoints are kept. The annotation kube-ipvs.io/outlier-ejection overrides this setting",
+  },
+  {
     path: "kubeIpvs.verificationPeriod",
     kind: "duration",
     default: "30s",

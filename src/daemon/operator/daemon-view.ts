@@ -13,6 +13,7 @@ import type { Reconciler } from "../../reconcile/reconciler.ts";
 import type { RuleSet } from "../../state/rule.ts";
 import type { OpenListener } from "../../userspace/listener.ts";
 import type { SyncHistory } from "../report/sync-history.ts";
+import type { Ejections } from "../weights/ejections.ts";
 import type { WeightAnswers } from "../weights/weight-answers.ts";
 
 /**
@@ -24,7 +25,8 @@ export interface DaemonView {
   readonly clock: Clock;
   readonly families: readonly IpFamily[];
   readonly plan: Pick<ClusterPlan, "tracker" | "desired" | "rulesOf" | "nodeIp">;
-  readonly weights: Pick<WeightAnswers, "stateOf">;
+  readonly answers: Pick<WeightAnswers, "stateOf">;
+  readonly ejections: Pick<Ejections, "isEjected">;
   readonly reconciler: Pick<Reconciler, "cachedServers" | "drainer">;
   readonly history: SyncHistory;
   readonly ipvs: Pick<Ipvs, "listRealServers"> & IpvsTraffic;

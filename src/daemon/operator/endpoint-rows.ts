@@ -119,7 +119,7 @@ function signalOf(
   view: RowContext["view"],
 ): Pick<EndpointRow, "weightSignal"> {
   if (view.mode !== "ipvs" || realServers.every((one) => realServerKey(one) !== key)) return {};
-  const weightSignal = view.weights.stateOf(record.name, address);
+  const weightSignal = view.answers.stateOf(record.name, address);
   return weightSignal === undefined ? {} : { weightSignal };
 }
 
@@ -141,7 +141,9 @@ function absentReason(
     ?.realServers.some((one) => realServerKey(one) === realServer);
   if (server !== undefined && absence.isManualWeight(key, realServer)) return "manual-weight";
   const planned = realServers.find((one) => realServerKey(one) === realServer);
-  if (server !== undefined && planned?.weight === 0) return "zero-weight";
+  if (server !== undefined && planned?.weight === 0) {
+    return view.ejections.isEjected(record.name, realServer) ? "ejected" : "zero-weight";
+  }
   // A third party removed the real server or set its weight to 0, and no verification has found this yet.
   if (observed !== undefined && isCached === true) return "drifted";
   return absence.reasonOf({ type: "real-server", virtualServer: key, realServer }, record.name);

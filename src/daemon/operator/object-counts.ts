@@ -18,8 +18,9 @@ export function* countsOf(view: ModeView | undefined): Generator<void, Counts> {
     drifts: history?.driftCount ?? 0,
     backingOffRepairs: history?.reverted.length ?? 0,
     manualWeights: history?.manualWeights.length ?? 0,
-    answeredWeights: history?.weightAnswers.answered ?? 0,
-    unansweredWeights: history?.weightAnswers.unanswered ?? 0,
+    answeredWeights: history?.weightSignals.answered ?? 0,
+    unansweredWeights: history?.weightSignals.unanswered ?? 0,
+    ejectedEndpoints: history?.weightSignals.ejected ?? 0,
     ignoredAnnotations: history?.ignoredAnnotations.length ?? 0,
   };
 }

@@ -44,6 +44,13 @@ const maxUnrepaired = 100;
  * The results of the last syncs, for later queries. Keeps only a few references into sync reports, so it costs almost
  * nothing.
  */
+/** Numbers of endpoints that have answered with their weights, that have not, and that are ejected. */
+export interface WeightSignals {
+  readonly answered: number;
+  readonly unanswered: number;
+  readonly ejected: number;
+}
+
 export class SyncHistory {
   readonly #clock: Pick<Clock, "monotonicMs" | "nowMs">;
   lastFull: PastSync | undefined;
@@ -60,11 +67,7 @@ export class SyncHistory {
   /** Keys of foreign virtual servers that Services claim. */
   claimedForeignServers: readonly string[] = [];
   conflicts: readonly Lasting<Conflict>[] = [];
-  /** The number of endpoints that answered when they were asked for their weights, and of those that did not. */
-  weightAnswers: { readonly answered: number; readonly unanswered: number } = {
-    answered: 0,
-    unanswered: 0,
-  };
+  weightSignals: WeightSignals = { answered: 0, unanswered: 0, ejected: 0 };
   ignoredAnnotations: readonly Lasting<IgnoredAnnotation>[] = [];
   /** Number of drifts since startup. */
   driftCount = 0;

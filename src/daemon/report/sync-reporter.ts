@@ -23,6 +23,7 @@ import {
   possiblyOwnedFinding,
   revertedFinding,
 } from "./sync-findings.ts";
+import type { WeightSignals } from "./sync-history.ts";
 
 /** Figures about the current drains. */
 export interface DrainFigures {
@@ -62,12 +63,12 @@ export class SyncReporter extends LoopReporter<IpvsFindings> {
     this.#noteAnnotations(findings.annotationProblems ?? new Map());
   }
 
-  /** Call this when the number of endpoints that have answered with their weight changes. */
-  weightsAnswered(answered: number, unanswered: number): void {
-    const { weightSignals } = this.targets.metrics;
-    weightSignals.set({ signal: "answered" }, answered);
-    weightSignals.set({ signal: "no-answer" }, unanswered);
-    this.history.weightAnswers = { answered, unanswered };
+  /** Call this when one of these numbers has changed. */
+  noteWeightSignals(changed: Partial<WeightSignals>): void {
+    for (const [signal, count] of Object.entries(changed)) {
+      this.targets.metrics.weightSignals.set({ signal }, count);
+    }
+    this.history.weightSignals = { ...this.history.weightSignals, ...changed };
   }
 
   protected override figuresOf({ desired }: IpvsFindings): { readonly virtualServers: number } {

@@ -1,3 +1,4 @@
+import type { ServiceName } from "../../api/objects.ts";
 import { background } from "../../base/background.ts";
 import { earliest } from "../../base/earliest.ts";
 import type { IpAddress, IpFamily } from "../../base/ip.ts";
@@ -18,9 +19,11 @@ import { AvailableSchedulers } from "../node/available-schedulers.ts";
 import { sysctlsOf } from "../node/prepare-kernel.ts";
 import type { DaemonView } from "../operator/daemon-view.ts";
 import type { LiveConfig } from "../process/live-config.ts";
+import type { NumberRecord } from "../process/number-record.ts";
 import type { IpvsFindings, SyncReporter } from "../report/sync-reporter.ts";
 import { type AskWeight, askWeight } from "../weights/ask-weight.ts";
-import { WeightAnswers, type WeightRecord } from "../weights/weight-answers.ts";
+import { Ejections, type EjectionsParts } from "../weights/ejections.ts";
+import { WeightAnswers } from "../weights/weight-answers.ts";
 import type { KernelLoopContext } from "./cluster-input.ts";
 import { findHolders } from "./find-holders.ts";
 import { KernelChecks } from "./kernel-checks.ts";
@@ -33,9 +36,13 @@ export interface SyncLoopContext extends KernelLoopContext {
   /** If undefined, a restart loses track of new endpoints whose weight is still reduced. */
   readonly rampStartTimes?: RampStartTimes;
   /** If undefined, a restart loses the weights that endpoints answered. */
-  readonly weightRecord?: WeightRecord;
+  readonly weightRecord?: NumberRecord;
+  /** If undefined, a restart ends all ejections. */
+  readonly ejectionRecord?: NumberRecord;
   /** How to ask an endpoint for its weight. If undefined, endpoints are asked over HTTP. */
   readonly askWeight?: AskWeight;
+  /** See `EjectionsParts.canConnect`. */
+  readonly canConnect?: EjectionsParts["canConnect"];
   /** If undefined, only the kernel's ipsets show which virtual servers are ours after a restart. */
   readonly ownershipRecord?: OwnershipRecord;
   /** If undefined, node ports are not served on loopback addresses. */
@@ -57,6 +64,7 @@ const pendingPerNote = 8;
 export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
   readonly #observeOnly: boolean;
   readonly #answers: WeightAnswers;
+  readonly #ejections: Ejections;
   readonly #schedulers: AvailableSchedulers;
   readonly #reconciler: Reconciler;
   protected override readonly checks: KernelChecks;
@@ -72,18 +80,30 @@ export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
 
   constructor(parts: SyncLoopContext, live: LiveConfig, families: readonly IpFamily[]) {
     const { kernel, clock, healthChecks, localhostNodePorts } = parts;
+    const {
+      weightRecord,
+      ejectionRecord,
+      canConnect,
+      askWeight: ask = askWeight,
+      reporter,
+    } = parts;
+    const isReadOnly = live.current.observeOnly;
+    const replan = (service: ServiceName): void => {
+      this.plan.tracker.touch(service);
+      this.request();
+    };
     const answers: WeightAnswers = new WeightAnswers({
-      clock,
-      ask: parts.askWeight ?? askWeight,
-      ...(parts.weightRecord === undefined ? {} : { record: parts.weightRecord }),
-      isReadOnly: live.current.observeOnly,
+      ...{ clock, ask, isReadOnly, ...(weightRecord && { record: weightRecord }) },
       periodMs: () => live.current.weightRequestPeriodMs,
       random: Math.random,
-      onCounts: (answered, unanswered) => parts.reporter.weightsAnswered(answered, unanswered),
-      onChange: (services) => {
-        for (const name of services) this.plan.tracker.touch(name);
-        this.request();
-      },
+      onCounts: (answered, unanswered) => reporter.noteWeightSignals({ answered, unanswered }),
+      onChange: (services) => services.forEach(replan),
+    });
+    const ejections: Ejections = new Ejections({
+      ...{ clock, log: parts.log, ipvs: kernel.ipvs, isReadOnly, onChange: replan },
+      ...(canConnect && { canConnect }),
+      ...(ejectionRecord && { record: ejectionRecord }),
+      onCount: (ejected) => reporter.noteWeightSignals({ ejected }),
     });
     super(parts, {
       ...{ live, families },
@@ -94,13 +114,16 @@ export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
             healthChecks.note(plan);
             localhostNodePorts?.note(plan);
             answers.note(plan);
+            ejections.note(plan);
           },
-          answerOf: (service, address) => answers.answerOf(service, address),
+          answerOf: (...endpoint) => answers.answerOf(...endpoint),
+          isEjected: (...endpoint) => ejections.isEjected(...endpoint),
           recallRamp: (key) => (parts.rampStartTimes ?? noRampStartTimes).recall(key),
         }),
       areWeightsDefault: () => live.current.tuning.weights === "node",
     });
     this.#answers = answers;
+    this.#ejections = ejections;
     this.#observeOnly = live.current.observeOnly;
     this.#schedulers = new AvailableSchedulers({
       ...{ ipvs: kernel.ipvs, clock, families },
@@ -123,6 +146,7 @@ export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
 
   override async stop(): Promise<void> {
     this.#answers.stop();
+    this.#ejections.stop();
     await super.stop();
     await this.parts.localhostNodePorts?.stop();
   }
@@ -141,10 +165,11 @@ export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
   }
 
   /** Read-only access to the state. */
-  get view(): Pick<DaemonView, "plan" | "weights" | "reconciler" | "history"> {
+  get view(): Pick<DaemonView, "plan" | "answers" | "ejections" | "reconciler" | "history"> {
     return {
       plan: this.plan,
-      weights: this.#answers,
+      answers: this.#answers,
+      ejections: this.#ejections,
       reconciler: this.#reconciler,
       history: this.parts.reporter.history,
     };

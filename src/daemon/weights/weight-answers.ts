@@ -7,6 +7,7 @@ import type { WeightAnswer } from "../../model/tuning.ts";
 import type { ServicePlan } from "../../plan/planner.ts";
 import type { WeightRequest } from "../../plan/weight-requests.ts";
 import type { RealServerId } from "../../state/real-server.ts";
+import type { NumberRecord } from "../process/number-record.ts";
 import type { AskedWeight, AskWeight } from "./ask-weight.ts";
 
 /** Requests for all Services are limited to 100 per second, regardless of the number of endpoints. */
@@ -18,19 +19,11 @@ const gatherMs = 500;
 /** An answer remains valid until this many requests in a row have failed. */
 const failuresUntilUnknown = 3;
 
-/** The weights that endpoints answered, for the next run. */
-export interface WeightRecord {
-  /** The weights that an earlier run recorded. */
-  readonly recalled: ReadonlyMap<string, number>;
-  /** Replaces everything recorded before. Calls `weights` later, before the record is written. Never throws. */
-  keep(weights: () => readonly (readonly [string, number])[]): void;
-}
-
 export interface WeightAnswersParts {
   readonly clock: Clock;
   readonly ask: AskWeight;
   /** If undefined, a restart loses all answers. */
-  readonly record?: WeightRecord;
+  readonly record?: NumberRecord;
   /** If true, no endpoint is asked, and only recorded answers apply. */
   readonly isReadOnly: boolean;
   /** The period between two requests to an endpoint. May change. */

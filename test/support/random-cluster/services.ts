@@ -110,7 +110,8 @@ const annotations: fc.Arbitrary<Fields> = fc
     scheduler: fc.constantFrom(undefined, undefined, "wrr", "sh", "nonsense"),
     "one-packet": fc.constantFrom(undefined, undefined, "true"),
     "drain-deadline": fc.constantFrom(undefined, "0s", "1m", "soon"),
-    weights: fc.constantFrom(undefined, undefined, "slice"),
+    weights: fc.constantFrom(undefined, undefined, "slice", "http=:8080/weight"),
+    "outlier-ejection": fc.constantFrom(undefined, undefined, "30s"),
     // Only nodes with `kubeIpvs.portRangeMarks` serve ranges.
     "port-range": fc.constantFrom(undefined, undefined, "80,7000-7100", "50-90", "9-1"),
     "prefer-topology": fc.constantFrom(

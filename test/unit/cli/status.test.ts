@@ -42,6 +42,7 @@ const well: Status = {
     manualWeights: 0,
     answeredWeights: 0,
     unansweredWeights: 0,
+    ejectedEndpoints: 0,
     ignoredAnnotations: 0,
   },
   rejectedObjects: [],

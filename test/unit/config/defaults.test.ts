@@ -35,6 +35,7 @@ describe("the default configuration", () => {
         connectionLimit: { upper: 0, lower: 0 },
         weights: "equal",
         slowStartMs: 0,
+        ejectionMs: 0,
       },
       excludeCidrs: [],
       foreignVirtualServers: "keep",
@@ -103,6 +104,7 @@ describe("the default configuration", () => {
       userspaceMaxServiceConnections: 4_096,
       lockName: "kube-ipvs",
       operatorSocket: "/run/kube-ipvs/kube-ipvs.sock",
+      outlierEjectionMs: 0,
       featureGates: gateValues(new Map()),
       configReload: false,
     });

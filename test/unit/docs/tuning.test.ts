@@ -70,7 +70,7 @@ const untuned = [
 ];
 
 describe("docs/tuning.md", () => {
-  it("has examples", () => assert.equal(examples.length, 3));
+  it("has examples", () => assert.equal(examples.length, 2));
 
   for (const { title, objects, servers } of examples) {
     it(`shows its example's result: ${title}`, async () => {

@@ -123,6 +123,31 @@ const cases: readonly Case[] = [
     problems: [`${own}drain-deadline invalid-annotation`],
   },
   {
+    name: "outlier ejection",
+    annotations: { [`${own}outlier-ejection`]: "30s" },
+    tuning: { ejectionMs: 30_000 },
+  },
+  ...["4s", "2h", "-1s", "yes"].map((value) => ({
+    name: `an invalid outlier ejection: ${value}`,
+    annotations: { [`${own}outlier-ejection`]: value },
+    problems: [`${own}outlier-ejection invalid-annotation`],
+  })),
+  {
+    name: "outlier ejection with a scheduler that would refuse connections",
+    annotations: { [scheduler]: "sh", [`${own}outlier-ejection`]: "30s" },
+    tuning: { scheduler: "sh", ejectionMs: 30_000 },
+    problems: [`${own}outlier-ejection annotation-without-effect`],
+  },
+  {
+    name: "outlier ejection with a scheduler that chooses another endpoint",
+    annotations: {
+      [scheduler]: "sh",
+      [flags]: "sh-fallback",
+      [`${own}outlier-ejection`]: "30s",
+    },
+    tuning: { scheduler: "sh", schedulerFlags: ["sh-fallback"], ejectionMs: 30_000 },
+  },
+  {
     name: "weights that the endpoints answer",
     annotations: { [scheduler]: "wrr", [`${own}weights`]: "http=:9100/load?unit=percent" },
     tuning: { scheduler: "wrr", weights: { port: 9100, path: "/load?unit=percent" } },

@@ -93,6 +93,36 @@ describe("weights of real servers", () => {
     });
   });
 
+  it("are 0 for ejected endpoints, as long as a third or less have weight 0", () => {
+    const sizes = fc.integer({ min: 1, max: 50 });
+    fc.assert(
+      fc.property(sizes, fc.func(fc.boolean()), fc.nat(3), (size, isOut, zeroSlices) => {
+        const endpoints = endpointsOf(slice("a", 1, size), slice("b", 2, zeroSlices, "0"));
+        const isEjected = (key: string): boolean => isOut(key);
+        const tuning = { ejectionMs: 30_000, weights: "slice" } as const;
+        const result = weights(endpoints, tuning, { isEjected });
+        const room = Math.floor(endpoints.length / 3) - zeroSlices;
+        const out = endpoints.filter(({ key, slice: name }) => name === "a" && isEjected(key));
+        const zeros = result.filter((weight) => weight === 0).length;
+        assert.equal(zeros, zeroSlices + Math.max(0, Math.min(room, out.length)));
+      }),
+    );
+  });
+
+  it("are not changed by ejections if the scheduler would refuse connections", () => {
+    const isEjected = (): boolean => true;
+    const tuning = { ejectionMs: 30_000 } as const;
+    const endpoints = endpointsOf(slice("a", 1, 3));
+    for (const scheduler of ["sh", "mh", "dh"])
+      assert.deepEqual(weights(endpoints, { ...tuning, scheduler }, { isEjected }), [1, 1, 1]);
+    for (const scheduler of ["sh", "mh"] as const) {
+      const schedulerFlags = [`${scheduler}-fallback`] as const;
+      const own = { ...tuning, scheduler, schedulerFlags };
+      assert.deepEqual(weights(endpoints, own, { isEjected }), [0, 1, 1]);
+    }
+    assert.deepEqual(weights(endpoints, { scheduler: "rr" }, { isEjected }), [1, 1, 1]);
+  });
+
   it("grow in steps for new endpoints, with the full weight of the others", () => {
     const rampStep = (address: string): number | undefined =>
       address === "10.1.0.1" ? 3 : undefined;

@@ -72,6 +72,7 @@ function viewOf(servers: number): DaemonView {
       possiblyOwned: [],
       reverted: [],
       manualWeights: [],
+      weightSignals: { answered: 0, unanswered: 0, ejected: 0 },
       ignoredAnnotations: [],
       driftCount: 0,
     },

@@ -1,0 +1,30 @@
+/** State file sections that preserve a number for each key. */
+import { numbersIn, type StateFile } from "./state-file.ts";
+
+/** Numbers for the next run. */
+export interface NumberRecord {
+  /** The numbers that an earlier run recorded. */
+  readonly recalled: ReadonlyMap<string, number>;
+  /** Replaces everything recorded before. Calls `read` later, before the record is written. Never throws. */
+  keep(read: () => readonly (readonly [string, number])[]): void;
+}
+
+/** Numbers beyond that are unknown after a restart. Keys are at most about 170 characters long. */
+const maxNumbers = 10_000;
+
+/** `answeredWeights`: what endpoints answered. `ejections`: how often endpoints were ejected in a row. */
+export function numberRecordIn(
+  state: StateFile,
+  section: "answeredWeights" | "ejections",
+): NumberRecord {
+  return {
+    recalled: numbersIn(state.content[section]),
+    keep(read) {
+      const numbers = (): unknown => {
+        const entries = read().slice(0, maxNumbers);
+        return entries.length === 0 ? undefined : Object.fromEntries(entries);
+      };
+      state.keep({ [section]: numbers });
+    },
+  };
+}

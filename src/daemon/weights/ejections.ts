@@ -1,0 +1,266 @@
+/**
+ * Ejects endpoints that fail new TCP connections. IPVS statistics show the suspects. A connection from this node
+ * confirms that an endpoint fails, and later that it works again.
+ */
+import { once } from "node:events";
+import { connect } from "node:net";
+import type { Clock } from "../../base/clock.ts";
+import { ipFamilies } from "../../base/ip.ts";
+import type { Logger } from "../../base/log.ts";
+import { none } from "../../base/none.ts";
+import { type NextRun, Periodic } from "../../base/periodic.ts";
+import type { ServiceName } from "../../base/service-name.ts";
+import type { IpvsTraffic } from "../../kernel/kernel.ts";
+import type { ServicePlan } from "../../plan/planner.ts";
+import type { PlannedVirtualServer } from "../../plan/service-port-plan.ts";
+import { mostWithoutWeight } from "../../plan/weights.ts";
+import { type RealServerId, realServerKey } from "../../state/real-server.ts";
+import { addTraffic, type Traffic, trafficSince } from "../../state/traffic.ts";
+import type { NumberRecord } from "../process/number-record.ts";
+
+const windowMs = 5_000;
+/** If an endpoint gets few connections, the statistics of several windows are added, for at most this long. */
+const longestWindowMs = 60_000;
+const fewestConnections = 3;
+/**
+ * Endpoints that send more packets per new connection are not suspected. Connections that are served need at least a
+ * SYN-ACK, data and a FIN. The node may answer a connection that fails with up to three ICMP errors.
+ */
+const mostPacketsOfFailure = 3;
+/** Limits per window for all Services. */
+const mostVirtualServers = 500;
+const mostTries = 20;
+/** Number of endpoints without suspicion to which this node must try to connect, too. */
+const mostOthers = 3;
+const connectMs = 1_000;
+/** Each ejection in a row lasts twice as long as the one before, up to this factor. */
+const longestFactor = 16;
+
+export interface EjectionsParts {
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly ipvs: Pick<IpvsTraffic, "listRealServerTraffic">;
+  /** Whether a connection to the endpoint opens. Never rejects. If undefined, real connections are opened. */
+  readonly canConnect?: (endpoint: RealServerId) => Promise<boolean>;
+  /** How often ejected endpoints have been ejected in a row. If undefined, a restart ends all ejections. */
+  readonly record?: NumberRecord;
+  /** If true, nothing is checked, and only recorded ejections apply. */
+  readonly isReadOnly: boolean;
+  /** Called when the weights of this Service must be planned again. */
+  readonly onChange: (service: ServiceName) => void;
+  readonly onCount: (ejected: number) => void;
+}
+
+/** One family of a Service. */
+interface Watched {
+  readonly service: ServiceName;
+  readonly ejectionMs: number;
+  readonly servers: readonly PlannedVirtualServer[];
+  /** When the traffic of each endpoint was last judged. */
+  samples: ReadonlyMap<string, Sample>;
+}
+
+interface Sample {
+  readonly endpoint: RealServerId;
+  readonly traffic: Traffic;
+  readonly atMs: number;
+}
+
+interface Ejection {
+  /** Number of ejections in a row. */
+  readonly times: number;
+  /** When the endpoint is tried again. If it has returned: when `times` is forgotten. */
+  readonly untilMs: number;
+  readonly isOut: boolean;
+}
+
+export class Ejections {
+  readonly #parts: EjectionsParts;
+  readonly #canConnect: NonNullable<EjectionsParts["canConnect"]>;
+  /** By `SERVICE FAMILY`, in the order of the next readings. */
+  readonly #watched = new Map<string, Watched>();
+  /** By `SERVICE ENDPOINT`. */
+  readonly #ejections: Map<string, Ejection>;
+  /** Number of suspects that may still be tried in this window. */
+  #triesLeft = mostTries;
+  readonly #task: Periodic;
+
+  constructor(parts: EjectionsParts) {
+    this.#parts = parts;
+    this.#canConnect = parts.canConnect ?? canConnect;
+    const recalled = [...(parts.record?.recalled ?? [])];
+    this.#ejections = new Map(
+      recalled.map(([key, times]) => [key, { times, untilMs: 0, isOut: true }]),
+    );
+    const task = { name: "check for failing endpoints", intervalMs: windowMs, maxShare: 0.5 };
+    this.#task = new Periodic({ ...task, run: () => this.#check() }, parts);
+  }
+
+  isEjected(service: ServiceName, endpointKey: string): boolean {
+    return this.#ejections.get(`${service} ${endpointKey}`)?.isOut === true;
+  }
+
+  /** Takes the virtual servers of a Service that was planned. */
+  note({ service, family, ejectionMs, servicePorts }: EjectingPlan): void {
+    const key = `${service} ${family}`;
+    const all = ejectionMs === 0 ? none : servicePorts.flatMap((one) => one.virtualServers);
+    const servers = all.filter(({ virtualServer }) => virtualServer.protocol === "TCP");
+    const { samples = new Map() } = this.#watched.get(key) ?? {};
+    if (servers.length === 0) this.#watched.delete(key);
+    else this.#watched.set(key, { service, ejectionMs, servers, samples });
+    if (!this.#parts.isReadOnly && this.#watched.size + this.#ejections.size > 0)
+      this.#task.start();
+  }
+
+  stop(): void {
+    this.#task.stop();
+  }
+
+  async #check(): Promise<NextRun> {
+    await this.#tryEjected();
+    const watched = this.#takeNext();
+    const ids = watched.flatMap(({ servers }) => servers.map(({ virtualServer }) => virtualServer));
+    const lists = (await this.#parts.ipvs.listRealServerTraffic(ids)).values();
+    const judged = watched.map((one) => {
+      const totals = new Map<string, Omit<Sample, "atMs">>();
+      const all = one.servers.flatMap(() => lists.next().value ?? none);
+      for (const { address, port, traffic } of all) {
+        const endpoint = { address, port };
+        const key = realServerKey(endpoint);
+        const before = totals.get(key)?.traffic;
+        totals.set(key, { endpoint, traffic: before ? addTraffic(before, traffic) : traffic });
+      }
+      return { one, suspects: this.#judge(one, totals) };
+    });
+    this.#triesLeft = mostTries;
+    await Promise.all(judged.map(({ one, suspects }) => this.#confirm(one, suspects)));
+    return this.#watched.size === 0 ? "stop" : "paced";
+  }
+
+  /** The next Services in turn, with at most `mostVirtualServers` virtual servers unless one Service has more. */
+  #takeNext(): readonly Watched[] {
+    const taken: Watched[] = [];
+    let count = 0;
+    for (const [key, one] of [...this.#watched]) {
+      count += one.servers.length;
+      if (count > mostVirtualServers && taken.length > 0) break;
+      taken.push(one);
+      this.#watched.delete(key);
+      this.#watched.set(key, one);
+    }
+    return taken;
+  }
+
+  /** Returns the endpoints whose new connections probably fail. */
+  #judge(one: Watched, totals: ReadonlyMap<string, Omit<Sample, "atMs">>): ReadonlySet<string> {
+    const atMs = this.#parts.clock.monotonicMs();
+    const suspects = new Set<string>();
+    const samples = new Map<string, Sample>();
+    for (const [key, { endpoint, traffic }] of totals) {
+      const before = one.samples.get(key);
+      const since = trafficSince(before?.traffic, traffic);
+      // `trafficSince` returns its argument if the counters have begun again.
+      const isKnown = before !== undefined && since !== traffic;
+      const isJudged = isKnown && since.connections >= fewestConnections;
+      if (isJudged && since.packetsOut <= mostPacketsOfFailure * since.connections)
+        suspects.add(key);
+      const isKept = isKnown && !isJudged && atMs - before.atMs < longestWindowMs;
+      samples.set(key, isKept ? before : { endpoint, traffic, atMs });
+    }
+    one.samples = samples;
+    return suspects;
+  }
+
+  /**
+   * Ejects suspects to which this node cannot connect. If it cannot connect to other endpoints either, the cause may be
+   * the node's own network or a network policy, so none is ejected.
+   */
+  async #confirm(one: Watched, suspects: ReadonlySet<string>): Promise<void> {
+    const { service, samples } = one;
+    const isIn = (key: string): boolean => !this.isEjected(service, key);
+    const out = [...samples.keys()].filter((key) => !isIn(key)).length;
+    const room = Math.min(this.#triesLeft, mostWithoutWeight(samples.size) - out);
+    const tried = [...suspects].filter(isIn).slice(0, Math.max(0, room));
+    const others = [...samples.keys()].filter((key) => isIn(key) && !suspects.has(key));
+    if (tried.length === 0) return;
+    this.#triesLeft -= tried.length;
+    const connects = async (key: string): Promise<boolean> => {
+      const endpoint = samples.get(key)?.endpoint;
+      return endpoint !== undefined && (await this.#canConnect(endpoint));
+    };
+    const doOthersAnswer = await Promise.all(others.slice(0, mostOthers).map(connects));
+    if (!doOthersAnswer.includes(true)) return;
+    const twice = async (key: string): Promise<boolean> =>
+      (await connects(key)) || (await connects(key));
+    const areWorking = await Promise.all(tried.map(twice));
+    for (const key of tried.filter((_, index) => !areWorking[index])) this.#eject(one, key);
+  }
+
+  #eject({ service, ejectionMs }: Watched, endpoint: string): void {
+    const key = `${service} ${endpoint}`;
+    const times = 1 + (this.#ejections.get(key)?.times ?? 0);
+    const lastsMs = lastsFor(ejectionMs, times);
+    const untilMs = this.#parts.clock.monotonicMs() + lastsMs;
+    this.#parts.log.info("Endpoint ejected because new connections to it fail", {
+      ...{ service, endpoint, times, seconds: lastsMs / 1_000 },
+    });
+    this.#set(service, key, { times, untilMs, isOut: true });
+  }
+
+  /** Tries ejected endpoints whose time is over. Forgets those that are not planned anymore. */
+  async #tryEjected(): Promise<void> {
+    const nowMs = this.#parts.clock.monotonicMs();
+    let left = mostTries;
+    const tries = [...this.#ejections].map(async ([key, { times, untilMs, isOut }]) => {
+      const [service = "", endpoint = ""] = key.split(" ");
+      const found = this.#find(service, endpoint);
+      if (found === undefined || (!isOut && untilMs <= nowMs)) return this.#set(service, key);
+      if (!isOut || untilMs > nowMs || left === 0) return;
+      left -= 1;
+      if (!(await this.#canConnect(found.server))) return this.#eject(found.one, endpoint);
+      this.#parts.log.info("Ejected endpoint returns", { service, endpoint });
+      const forgottenMs = nowMs + lastsFor(found.one.ejectionMs, times + 1);
+      this.#set(service, key, { times, untilMs: forgottenMs, isOut: false });
+    });
+    await Promise.all(tries);
+  }
+
+  #find(service: ServiceName, endpoint: string) {
+    for (const family of ipFamilies) {
+      const one = this.#watched.get(`${service} ${family}`);
+      for (const { realServers } of one?.servers ?? none) {
+        const server = realServers.find((server) => realServerKey(server) === endpoint);
+        if (one !== undefined && server !== undefined) return { one, server };
+      }
+    }
+    return undefined;
+  }
+
+  #set(service: ServiceName, key: string, ejection?: Ejection): void {
+    const wasOut = this.#ejections.get(key)?.isOut === true;
+    if (ejection === undefined) this.#ejections.delete(key);
+    else this.#ejections.set(key, ejection);
+    const out = [...this.#ejections].filter(([, { isOut }]) => isOut);
+    this.#parts.record?.keep(() => out.map(([name, { times }]) => [name, times]));
+    this.#parts.onCount(out.length);
+    if (wasOut !== (ejection?.isOut === true)) this.#parts.onChange(service);
+  }
+}
+
+type EjectingPlan = Pick<ServicePlan, "service" | "family" | "ejectionMs" | "servicePorts">;
+
+function lastsFor(ejectionMs: number, times: number): number {
+  return Math.max(windowMs, ejectionMs) * Math.min(longestFactor, 2 ** (times - 1));
+}
+
+async function canConnect({ address, port }: RealServerId): Promise<boolean> {
+  const socket = connect(port, address);
+  try {
+    await once(socket, "connect", { signal: AbortSignal.timeout(connectMs) });
+    return true;
+  } catch {
+    return false;
+  } finally {
+    socket.destroy();
+  }
+}
