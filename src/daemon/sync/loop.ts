@@ -80,7 +80,7 @@ export abstract class Loop<
       onChange: () => this.request(),
       onListed: (counts) => reporter.firstSync.listed(counts),
     });
-    this.#runner = new Runner(() => this.#run(), parts, runnerOptions(live));
+    this.#runner = new Runner("Sync", () => this.#run(), parts, runnerOptions(live));
   }
 
   /** The last known objects. */

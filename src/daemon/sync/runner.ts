@@ -4,6 +4,8 @@ import type { Logger } from "../../base/log.ts";
 import type { Config } from "../../config/config.ts";
 
 export interface RunnerOptions {
+  /** Shortest delay between a request and its run, so that several requests cause a single run. */
+  readonly gatherMs: number;
   /**
    * Shortest pause between the end of one run and the start of the next. After a failure, `longestRetryMs` applies if
    * it is shorter.
@@ -28,7 +30,12 @@ type Periods = Pick<Config, "minSyncPeriodMs" | "syncPeriodMs" | "verificationPe
 export function runnerOptions({ current }: { readonly current: Periods }): RunnerOptions {
   const { minSyncPeriodMs: minIntervalMs, syncPeriodMs, verificationPeriodMs } = current;
   const periodMs = Math.max(minIntervalMs, Math.min(syncPeriodMs, verificationPeriodMs));
-  return { minIntervalMs, firstRetryMs, longestRetryMs: Math.min(periodMs, mostRetryMs) };
+  return {
+    gatherMs: 0,
+    minIntervalMs,
+    firstRetryMs,
+    longestRetryMs: Math.min(periodMs, mostRetryMs),
+  };
 }
 
 /**
@@ -36,6 +43,7 @@ export function runnerOptions({ current }: { readonly current: Periods }): Runne
  * failure. Requests before a run starts are combined into one. A request during a run causes another run.
  */
 export class Runner {
+  readonly #name: string;
   readonly #run: () => Promise<boolean>;
   readonly #clock: Clock;
   readonly #log: Logger;
@@ -50,12 +58,17 @@ export class Runner {
   #cancelRequest: () => void = () => {};
   readonly #waiters = new Set<() => void>();
 
-  /** `run` resolves with whether it succeeded. A rejection counts as a failure. */
+  /**
+   * `name` is for the log: `Sync`. `run` resolves with whether it succeeded. A rejection is logged and counts as a
+   * failure.
+   */
   constructor(
+    name: string,
     run: () => Promise<boolean>,
     collaborators: { readonly clock: Clock; readonly log: Logger },
     options: RunnerOptions,
   ) {
+    this.#name = name;
     this.#run = run;
     this.#clock = collaborators.clock;
     this.#log = collaborators.log;
@@ -115,13 +128,14 @@ export class Runner {
   #schedule(delayMs: number): void {
     this.#cancelTimer();
     if (this.#isStopped) return;
-    this.#cancelTimer = this.#clock.after(Math.max(0, delayMs), () => this.#begin());
+    const { gatherMs } = this.#options;
+    this.#cancelTimer = this.#clock.after(Math.max(gatherMs, delayMs), () => this.#begin());
   }
 
   #begin(): void {
     this.#isRequested = false;
     this.#running = this.#runOnce();
-    background(this.#running, this.#log, "sync loop");
+    background(this.#running, this.#log, this.#name);
   }
 
   async #runOnce(): Promise<void> {
@@ -141,7 +155,7 @@ export class Runner {
     try {
       return await this.#run();
     } catch (error) {
-      this.#log.error("Sync failed", { err: error });
+      this.#log.error(`${this.#name} failed`, { err: error });
       return false;
     }
   }

@@ -213,13 +213,12 @@ describe("a failed sync's log", () => {
   it("distinguishes reads from changes", () => {
     const reporters = new Reporters();
     const change = { ...failure, kind: "set-create", subject: "set ONE" } as const;
-    reporters.synced({ failures: [failure, change, ...Array(10).fill(failure)] });
+    reporters.synced({ failures: [failure, change] });
     const lines = reporters.log.lines.map(({ event, keys }) => [event, keys]);
-    assert.deepEqual(lines.slice(0, 2), [
+    assert.deepEqual(lines, [
       ["Cannot read kernel state", { subject: "sets", err: "EIO" }],
       ["Kernel change failed", { change: "set-create", subject: "set ONE", err: "EIO" }],
     ]);
-    assert.deepEqual(lines[10], ["More kernel requests failed", { count: 2 }]);
   });
 });
 

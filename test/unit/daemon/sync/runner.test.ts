@@ -4,7 +4,12 @@ import { silentLogger } from "../../../../src/base/log.ts";
 import { Runner, type RunnerOptions, runnerOptions } from "../../../../src/daemon/sync/runner.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 
-const options: RunnerOptions = { minIntervalMs: 100, longestRetryMs: 10_000, firstRetryMs: 1_000 };
+const options: RunnerOptions = {
+  gatherMs: 0,
+  minIntervalMs: 100,
+  longestRetryMs: 10_000,
+  firstRetryMs: 1_000,
+};
 
 describe("Runner", () => {
   let clock: FakeClock;
@@ -19,7 +24,7 @@ describe("Runner", () => {
       runs.push(clock.monotonicMs());
       return answers.shift() ?? true;
     };
-    return new Runner(run, { clock, log: silentLogger }, { ...options, ...overrides });
+    return new Runner("Sync", run, { clock, log: silentLogger }, { ...options, ...overrides });
   }
 
   beforeEach(() => {
@@ -121,7 +126,7 @@ describe("Runner", () => {
       if (calls === 1) throw new Error("broken");
       return true;
     };
-    runner = new Runner(failing, { clock, log: silentLogger }, options);
+    runner = new Runner("Sync", failing, { clock, log: silentLogger }, options);
     runner.start();
     runner.request();
     await clock.advance(1_000);
@@ -137,7 +142,7 @@ describe("Runner", () => {
         finish = resolve;
       });
     };
-    runner = new Runner(slow, { clock, log: silentLogger }, options);
+    runner = new Runner("Sync", slow, { clock, log: silentLogger }, options);
     runner.start();
     runner.request();
     await clock.advance(0);
