@@ -1,17 +1,10 @@
 import type { Logger } from "../base/log.ts";
 import type { ServiceName } from "../base/service-name.ts";
 
-/**
- * Maximum number of messages at the default verbosity. If the cluster has another controller, every Service may cause
- * one.
- */
-const maxLines = 20;
-
 /** Logs once for each Service whose slices have another manager, and again when they no longer have one. */
 export class OtherManagers {
   readonly #log: Logger;
   readonly #managed = new Map<ServiceName, string>();
-  #lines = 0;
 
   constructor(log: Logger) {
     this.#log = log;
@@ -27,13 +20,6 @@ export class OtherManagers {
       managedBy === undefined
         ? "Service's EndpointSlices have no other manager anymore, creating them"
         : "Service's EndpointSlices have another manager, skipping the Service";
-    this.#write(event, { service, ...(managedBy === undefined ? {} : { managedBy }) });
-  }
-
-  #write(event: string, keys: Readonly<Record<string, unknown>>): void {
-    this.#lines += 1;
-    if (this.#lines > maxLines) this.#log.verbose(2, event, keys);
-    else this.#log.info(event, keys);
-    if (this.#lines === maxLines) this.#log.info("Suppressing similar messages below -v=2");
+    this.#log.info(event, { service, ...(managedBy === undefined ? {} : { managedBy }) });
   }
 }

@@ -16,7 +16,10 @@ export interface LogOutlet {
   readonly pid: number;
 }
 
-/** Writes log lines. If the same warning or error repeats too often, writes a count instead. */
+/**
+ * Writes log lines. If the same line repeats too often, writes a count instead. Info lines are not limited from
+ * verbosity 2.
+ */
 export class LogWriter implements Logger {
   readonly #outlet: LogOutlet;
   readonly #limiter: LogLimiter;
@@ -44,7 +47,8 @@ export class LogWriter implements Logger {
   }
 
   info(event: string, keys?: LogKeys): void {
-    this.#write("info", 0, event, keys);
+    if (this.#verbosity < 2) this.#writeLimited("info", event, keys);
+    else this.#write("info", 0, event, keys);
   }
 
   verbose(level: number, event: string, keys?: LogKeys): void {

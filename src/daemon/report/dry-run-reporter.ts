@@ -4,11 +4,6 @@ import type { ChangePlan } from "../../reconcile/change-plan.ts";
 import { changeText } from "../../reconcile/plan-object.ts";
 import type { ReportTargets } from "./loop-reporter.ts";
 
-/**
- * Number of changes that are logged individually at any verbosity. The others are logged only at verbosity 2 and above.
- */
-const maxLines = 50;
-
 /** A change that a sync would make, in its logged form. */
 export interface PendingChange {
   readonly kind: string;
@@ -56,16 +51,11 @@ export class DryRunReporter {
     const { log } = this.#targets;
     const total = changes.length;
     log.info("Observing only: pending changes", { changes: total, ...Object.fromEntries(counts) });
-    for (const [index, { text, reason, servicesOf }] of changes.entries()) {
+    for (const { text, reason, servicesOf } of changes) {
       if (this.#logged.has(text)) continue;
       const services = servicesOf();
       const keys = { change: text, reason, ...(services.length > 0 ? { services } : {}) };
-      if (index < maxLines) log.info("Would change", keys);
-      else log.verbose(2, "Would change", keys);
-    }
-    if (total > maxLines) {
-      const count = total - maxLines;
-      log.info("Suppressing similar messages below -v=2", { of: "Would change", count });
+      log.info("Would change", keys);
     }
   }
 }

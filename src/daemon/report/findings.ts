@@ -1,5 +1,5 @@
 import type { ClusterEvent } from "../../api/event.ts";
-import type { Logger, LogKeys } from "../../base/log.ts";
+import type { LogKeys } from "../../base/log.ts";
 import type { ReportTargets } from "./loop-reporter.ts";
 
 /** A problem, described for logs and Events. */
@@ -16,11 +16,6 @@ export interface Finding {
   readonly endKeys?: LogKeys;
   readonly events?: readonly ClusterEvent[];
 }
-
-/**
- * Number of lines of one kind that are logged at any verbosity. The others are logged only at verbosity 2 and above.
- */
-const maxLines = 20;
 
 /** A value with the monotonic time at which it began. */
 export type Lasting<T> = T & { readonly sinceMs: number };
@@ -48,12 +43,11 @@ export class Findings<T> {
     const { log, events, clock } = this.#targets;
     const nowMs = clock.monotonicMs();
     const present = new Map<string, Lasting<T>>();
-    const lines: Line[] = [];
     for (const one of found) {
       const { key, level = "warn", begins, keys, events: news = [] } = this.#describe(one);
       const known = this.#present.get(key);
       if (known === undefined && !present.has(key)) {
-        lines.push({ level, event: begins, keys });
+        log[level](begins, keys);
         for (const event of news) events.record(event);
       }
       present.set(key, { sinceMs: known?.sinceMs ?? nowMs, ...one });
@@ -61,26 +55,9 @@ export class Findings<T> {
     for (const [key, one] of this.#present) {
       if (present.has(key)) continue;
       const { ends, keys, endKeys } = this.#describe(one);
-      if (ends !== undefined)
-        lines.push({ level: "info", event: ends, keys: { ...keys, ...endKeys } });
+      if (ends !== undefined) log.info(ends, { ...keys, ...endKeys });
     }
-    for (const [of, all] of Map.groupBy(lines, ({ event }) => event)) logEach(log, of, all);
     this.#present = present;
     return [...present.values()];
-  }
-}
-
-interface Line {
-  readonly level: "info" | "warn" | "error";
-  readonly event: string;
-  readonly keys: LogKeys;
-}
-
-function logEach(log: Logger, of: string, lines: readonly Line[]): void {
-  for (const { level, event, keys } of lines.slice(0, maxLines)) log[level](event, keys);
-  const others = lines.slice(maxLines);
-  for (const { event, keys } of others) log.verbose(2, event, keys);
-  if (others.length > 0) {
-    log.info("Suppressing similar messages below -v=2", { of, count: others.length });
   }
 }

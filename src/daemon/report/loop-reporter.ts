@@ -70,9 +70,6 @@ export interface ModeFindings {
 /** A sync of one family. */
 type FamilyPass = Pick<FamilySync, "family" | "elapsedMs" | "isFull" | "hasWorked">;
 
-/** Number of failures that are logged individually. The others are only counted. */
-const maxLoggedFailures = 10;
-
 /** Reports cluster changes and sync results as metrics, health, log lines and Events. */
 export class LoopReporter<Found extends ModeFindings = ModeFindings> {
   protected readonly targets: ReportTargets;
@@ -243,13 +240,11 @@ export class LoopReporter<Found extends ModeFindings = ModeFindings> {
 
   protected logFailures({ failures }: SyncReport): void {
     const { log } = this.targets;
-    for (const { kind, subject, error } of failures.slice(0, maxLoggedFailures)) {
+    for (const { kind, subject, error } of failures) {
       const err = errorText(error);
       if (kind === "observe") log.error("Cannot read kernel state", { subject, err });
       else log.error("Kernel change failed", { change: kind, subject, err });
     }
-    const others = failures.length - maxLoggedFailures;
-    if (others > 0) log.error("More kernel requests failed", { count: others });
   }
 
   /** Logs a line for each family, because kube-proxy has a proxier for each. */

@@ -411,23 +411,6 @@ it("is checked in groups if there are very many", async () => {
   assert.deepEqual(counts, [1_100, 100, 0]);
 });
 
-it("is among the first twenty drains that are logged at every verbosity, and the others are counted", async () => {
-  const bench = benchOn(new FakeKernel());
-  const many = Array.from({ length: 30 }, (_, index) => endpointRecord(`10.244.2.${index + 1}`));
-  bench.put(a, many);
-  await bench.sync();
-  for (const { address } of many) {
-    bench.kernel.ipvs.setConnections(server, { address, port: 8080 }, { active: 1 });
-  }
-  bench.put(a, []);
-  await bench.sync();
-  assert.equal(bench.reconciler.drainer.count, 30);
-  const lines = bench.lines();
-  assert.equal(lines.filter((line) => line.startsWith("info Real server draining ")).length, 20);
-  assert.equal(lines.filter((line) => line.startsWith("verbose Real server draining ")).length, 10);
-  assert.match(lines.at(-1) ?? "", /of=Real server draining count=10$/);
-});
-
 describe("a drain of UDP", () => {
   const dns = serviceRecord({
     ports: [portRecord({ name: "dns", protocol: "UDP", port: 53 })],

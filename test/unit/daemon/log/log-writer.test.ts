@@ -136,18 +136,26 @@ describe("a flood", () => {
           named.warn("Refused", { reason: "invalid-port", subject: `ns/${index}` });
         }
         log.warn("Refused", { reason: "other" });
-        log.info("Refused", { reason: "invalid-port" });
+        for (let index = 0; index < 12; index += 1) log.info("Refused");
       },
       {},
       clock,
     );
-    assert.equal(lines.length, 12);
+    assert.equal(lines.length, 21);
     await clock.advance(60_000);
-    assert.equal(lines.length, 13);
+    assert.equal(lines.length, 23);
     assert.match(
-      lines[12] ?? "",
+      lines[21] ?? "",
       /^W.* "Suppressed similar messages" of="Refused" reason="invalid-port" count=990\n$/,
     );
+  });
+
+  it("of info lines is not limited from verbosity 2", () => {
+    const flood = (log: Logger): void => {
+      for (let index = 0; index < 12; index += 1) log.info("Drained");
+    };
+    assert.equal(writing(flood, { verbosity: 1 }).length, 10);
+    assert.equal(writing(flood, { verbosity: 2 }).length, 12);
   });
 
   it("that continues is reported each minute, and the next line after silence is written immediately", async () => {

@@ -74,13 +74,4 @@ describe("a rejected change", () => {
     reporter.report([]);
     assert.equal(log.lines.length, 2);
   });
-
-  it("is logged if it is one of the first 20, and at -v=2 otherwise", () => {
-    reporter.report(Array.from({ length: 25 }, (_, index) => rejection(`${index}`)));
-    const levels = Map.groupBy(log.lines, ({ level }) => level);
-    const sizes = [...levels].map(([level, lines]) => [level, lines.length]);
-    assert.deepEqual(Object.fromEntries(sizes), { error: 20, verbose: 5, info: 1 });
-    assert.deepEqual(levels.get("info")?.[0]?.keys, { of: begins, count: 5 });
-    assert.equal(counts.get("chain exit-2"), 25);
-  });
 });
