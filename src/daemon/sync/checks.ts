@@ -23,6 +23,11 @@ export interface CheckContext {
   readonly requestSync: () => void;
 }
 
+/**
+ * An address change is noticed after a short delay, so that several changes cause a single check. A routing daemon that
+ * changes routes continuously causes at most one check per second.
+ */
+const addressPace = { gatherMs: 100, pauseMs: 1_000 } as const;
 /** Longest pause between checks, in intervals, however expensive a check is. */
 const mostIntervals = 8;
 /** Largest share of one CPU that a check may use. */
@@ -45,7 +50,7 @@ export abstract class Checks<Context extends CheckContext = CheckContext> {
         name: "links and addresses",
         watch: (onChange, onError) => kernel.link.watch(onChange, onError),
         check: () => exclusive.run(() => this.checkAddresses()),
-        ...{ gatherMs: 50, pauseMs: 0 },
+        ...addressPace,
       },
       context,
     );

@@ -180,15 +180,10 @@ describe("watching links and addresses", () => {
     return { ...setup, notices: () => count, errors, stop };
   }
 
-  it("reports changes that arrive together once", async () => {
-    const { deliver, clock, notices } = watching();
-    for (let time = 0; time < 50; time += 1) deliver(0, linkMessage("find"));
-    assert.equal(notices(), 0);
-    await clock.advance(1_000);
-    assert.equal(notices(), 1);
+  it("reports each change", async () => {
+    const { deliver, notices } = watching();
     deliver(0, linkMessage("find"));
-    await clock.advance(1_000);
-    assert.equal(notices(), 2);
+    assert.equal(notices(), 1);
   });
 
   it("treats lost messages as a change, not as an error", async () => {
@@ -209,8 +204,8 @@ describe("watching links and addresses", () => {
 
   it("reports nothing after it was stopped", async () => {
     const { deliver, clock, notices, stop } = watching();
-    deliver(0, linkMessage("find"));
     stop();
+    deliver(0, linkMessage("find"));
     await clock.advance(1_000);
     assert.equal(notices(), 0);
   });
