@@ -24,6 +24,10 @@ export interface Source {
   readonly askDaemon: <Kind extends keyof Answers>(
     question: Question<Kind>,
   ) => Promise<Asked<Kind>>;
+  /** Asks the daemon. Rejects if it does not answer. */
+  readonly askRunning: <Kind extends keyof Answers>(
+    question: Question<Kind>,
+  ) => Promise<Answers[Kind]>;
   /** Returns what a daemon would answer after starting. Rejects if the answer cannot be determined. */
   readonly askFirstSync: <Kind extends keyof Answers>(
     question: Question<Kind>,
@@ -49,6 +53,11 @@ export function sourceOn(
       const reply = await askDaemon(path, target);
       if (reply.kind !== "answer") return reply;
       return { kind: "answer", answer: readAnswer(kind, reply.text) };
+    },
+    askRunning: async (question) => {
+      const asked = await source.askDaemon(question);
+      if (asked.kind === "answer") return asked.answer;
+      throw new Error(failureText(path, asked.reason));
     },
     askFirstSync: async ({ kind, target }) => readAnswer(kind, await firstSync(target)),
     ask: async (question, instead) => {

@@ -137,3 +137,12 @@ export type LogFormat = "text" | "json";
 
 /** The action that the command line selects. */
 export type Command = "run" | "clean-up" | "init-only" | "write-config" | "subcommand";
+
+/** Whether an API server is configured, or this process runs in a pod. */
+export function hasApiServer(
+  { objectsFrom }: Pick<Config, "objectsFrom">,
+  environment: Readonly<Record<string, string | undefined>>,
+): boolean {
+  const { kubeconfigPath, masterUrl } = objectsFrom.kind === "cluster" ? objectsFrom : {};
+  return (kubeconfigPath ?? masterUrl ?? environment["KUBERNETES_SERVICE_HOST"]) !== undefined;
+}

@@ -5,7 +5,7 @@ import { neededRights, reviewRights, rightsTo } from "../api/needed-rights.ts";
 import { attempt } from "../base/attempt.ts";
 import type { Clock } from "../base/clock.ts";
 import { version } from "../base/version.ts";
-import type { Config } from "../config/config.ts";
+import { type Config, hasApiServer } from "../config/config.ts";
 import { type KernelReaders, openReaders } from "../kernel/open-readers.ts";
 import type { Node } from "./node.ts";
 import { readCluster } from "./read/cluster.ts";
@@ -103,13 +103,12 @@ async function readRulesWriter(
   return hasSets && (legacy.isInstalled || nft.isInstalled) ? "iptables" : "nftables";
 }
 
-/** Why the API server is not checked. Undefined if one is configured, or if this process runs in a pod. */
-function skipReason({ objectsFrom }: Config, environment: Environment): string | undefined {
-  if (objectsFrom.kind === "manifests") return "objects come from --manifests";
-  const { kubeconfigPath = "", masterUrl = "" } = objectsFrom;
-  if (kubeconfigPath !== "" || masterUrl !== "") return undefined;
-  if (environment["KUBERNETES_SERVICE_HOST"] !== undefined) return undefined;
-  return "no API server is configured (--config, --kubeconfig or --master)";
+/** Why the API server is not checked. Undefined if it is. */
+function skipReason(config: Config, environment: Environment): string | undefined {
+  if (config.objectsFrom.kind === "manifests") return "objects come from --manifests";
+  return hasApiServer(config, environment)
+    ? undefined
+    : "no API server is configured (--config, --kubeconfig or --master)";
 }
 
 async function openApi(

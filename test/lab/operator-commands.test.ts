@@ -597,7 +597,7 @@ describe("the operator's commands", () => {
     assert.equal(kubeIpvs("sysdump", "-f", path, ...node.flags).code, 0);
     const { parts } = parseJson(kubeIpvs("show", path, "-o", "json").out) as Sysdump;
     const noteOf = (name: string) => parts.find((one) => one.name === name)?.note;
-    assert.match(noteOf("status.json") ?? "", /^the daemon does not answer: /);
+    assert.match(noteOf("status.json") ?? "", /^Cannot query kube-ipvs on /);
     assert.equal(noteOf("log.txt"), "no daemon runs");
     for (const name of ["doctor.json", "plan.json", "ipvs.txt"])
       assert.equal(noteOf(name), undefined);

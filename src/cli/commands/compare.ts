@@ -1,11 +1,10 @@
 import { exitCodes } from "../../answer/answer.ts";
-import { type Answers, apiVersion } from "../../answer/answers.ts";
+import { apiVersion } from "../../answer/answers.ts";
 import type { NodeServices } from "../../answer/comparison.ts";
 import { servicesTarget } from "../../answer/questions.ts";
 import { servicesView } from "../../answer/services-view.ts";
 import { type Command, namespaceOption, outputOptions } from "../command.ts";
 import { isAtPort } from "../service-name.ts";
-import { failureText, type Question } from "../source.ts";
 import { queryOf } from "./services.ts";
 
 export const compareCommand: Command = {
@@ -26,14 +25,8 @@ export const compareCommand: Command = {
     { command: "kubectl kube-ipvs compare -o json", purpose: "all Services, for scripts" },
   ],
   run: async (context) => {
-    const { clock, config, options, arguments: words, source, print } = context;
-    const ask = async <Kind extends keyof Answers>(
-      question: Question<Kind>,
-    ): Promise<Answers[Kind]> => {
-      const asked = await source.askDaemon(question);
-      if (asked.kind === "answer") return asked.answer;
-      throw new Error(failureText(config.operatorSocket, asked.reason));
-    };
+    const { clock, options, arguments: words, source, print } = context;
+    const ask = source.askRunning;
     const all = words.length === 0 ? new Map([...options, ["all-namespaces", "true"]]) : options;
     const query = queryOf({ options: all, format: "json", arguments: words });
     const target = servicesTarget({ ...query, hasEndpoints: true, hasConnections: false });

@@ -1,6 +1,5 @@
 import { historyView } from "../../answer/history-view.ts";
 import { type Command, outputOptions, watchOption } from "../command.ts";
-import { failureText } from "../source.ts";
 import { printAndWatch } from "../watch.ts";
 
 export const historyCommand: Command = {
@@ -21,11 +20,7 @@ export const historyCommand: Command = {
     },
   ],
   run: (context) => {
-    const ask = async () => {
-      const asked = await context.source.askDaemon({ kind: "History", target: "/v1/history" });
-      if (asked.kind === "answer") return asked.answer;
-      throw new Error(failureText(context.config.operatorSocket, asked.reason));
-    };
+    const ask = () => context.source.askRunning({ kind: "History", target: "/v1/history" });
     return printAndWatch(context, ask, (answer) => context.print(answer, historyView));
   },
 };

@@ -77,14 +77,8 @@ function answerParts(context: CommandContext): {
   readonly read: () => Promise<string>;
 }[] {
   const { clock, config, programs, runContext, source } = context;
-  const ask = async <Kind extends keyof Answers>(
-    kind: Kind,
-    target: string,
-  ): Promise<Answers[Kind]> => {
-    const asked = await source.askDaemon({ kind, target });
-    if (asked.kind === "answer") return asked.answer;
-    throw new Error(`the daemon does not answer: ${asked.reason}`);
-  };
+  const ask = <Kind extends keyof Answers>(kind: Kind, target: string): Promise<Answers[Kind]> =>
+    source.askRunning({ kind, target });
   const subject = subjectOf(queryOf({ ...context, format: "json" }));
   const services = servicesTarget({ hasEndpoints: true, hasConnections: true });
   const part = (name: string, read: () => Promise<unknown>) => ({

@@ -2,6 +2,7 @@ import { exitCodes } from "../../answer/answer.ts";
 import { servicesTarget } from "../../answer/questions.ts";
 import { trafficView } from "../../answer/traffic-view.ts";
 import { parseDuration } from "../../base/duration.ts";
+import { hasApiServer } from "../../config/config.ts";
 import type { NamesAnswer } from "../../top/names.ts";
 import { type TopOptions, topSortKeys } from "../../top/options.ts";
 import {
@@ -112,7 +113,8 @@ async function readNames({ source, config, environment }: CommandContext): Promi
   const asked = await source.askDaemon(question);
   if (asked.kind === "answer") return { kind: "named", rows: asked.answer.items };
   const isAbsent = asked.kind === "absent";
-  if (isAbsent && hasObjects(config, environment)) {
+  const hasObjects = config.objectsFrom.kind === "manifests" || hasApiServer(config, environment);
+  if (isAbsent && hasObjects) {
     return { kind: "named", rows: (await source.askFirstSync(question)).items };
   }
   const advice = isAbsent
@@ -120,15 +122,4 @@ async function readNames({ source, config, environment }: CommandContext): Promi
     : "";
   const path = config.operatorSocket;
   return { kind: "unnamed", reason: `kube-ipvs on ${path}: ${asked.reason}${advice}` };
-}
-
-/** Whether the source of objects is known, from the configuration or because this is a pod. */
-function hasObjects(
-  { objectsFrom }: CommandContext["config"],
-  environment: CommandContext["environment"],
-): boolean {
-  if (objectsFrom.kind === "manifests") return true;
-  const { kubeconfigPath = "", masterUrl = "" } = objectsFrom;
-  if (kubeconfigPath !== "" || masterUrl !== "") return true;
-  return environment["KUBERNETES_SERVICE_HOST"] !== undefined;
 }
