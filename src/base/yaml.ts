@@ -46,8 +46,7 @@ const oldBoolean: ScalarTag = {
 };
 
 /**
- * Parses the documents of a YAML or JSON text; never throws. Skips empty documents (between two `---`, or with only
- * comments). Documents are returned even if others have errors.
+ * Parses the documents of a YAML or JSON text; never throws. Skips documents that are empty or contain only comments. Documents are returned even if others have errors.
  */
 export function parseYamlDocuments(
   text: string,

@@ -128,7 +128,7 @@ const quickInTables: readonly Section[] = [
 const tables: ModeSections = {
   mode: "iptables",
   text: [
-    "Rules and paths are those of kube-proxy's iptables mode. Virtual IPs are not node addresses.",
+    "Rules and paths are those of kube-proxy's iptables mode. Nodes do not have the virtual IPs.",
   ],
   mostProbes: 24,
   always: new Set(quickInTables),
@@ -139,7 +139,7 @@ const tables: ModeSections = {
     ]),
     section(
       "An endpoint in the host network",
-      ["Unlike in IPVS mode, a virtual IP is never a source, because it is not a node address."],
+      ["Unlike in IPVS mode, a virtual IP is never a source, because no node has it."],
       ({ expected }) => ({ expected: expected.replace("VIP", "node") }),
     ),
     section("SCTP", ["SCTP behaves like TCP."], localToAll("local")),

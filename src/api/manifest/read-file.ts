@@ -135,8 +135,7 @@ function objectsOf(
 }
 
 /**
- * Sets the order by position in the files, because the position is the same after every restart. Files have no creation
- * order, and a creation time copied from a cluster is meaningless here.
+ * Orders Services by position in the files, which is the same after every restart. Manifests have no creation order, and a creation time copied from a cluster is meaningless here.
  */
 function inOrder(
   object: ManifestObject,

@@ -142,7 +142,7 @@ export const ownFields = [
     kind: "cidrs",
     isLive: true,
     onlyInMode: "ipvs",
-    help: "CIDRs of virtual IPs that other software on the node may assign to its own interface. External and load-balancer IPs in them are served without being bound to kube-ipvs0. Cluster IPs in them are neither bound nor served while the other interface has the address",
+    help: "CIDRs of virtual IPs that other software on the node may assign to its own interface. External and load-balancer IPs in them are served without being bound to kube-ipvs0. A cluster IP in them is neither bound nor served while another interface has it",
   },
   {
     path: "kubeIpvs.portRangeMarks",

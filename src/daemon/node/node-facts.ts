@@ -79,7 +79,7 @@ function nodeIpOf(
   return own ?? loopbackAddresses[family];
 }
 
-/** Addresses on which health-check node ports listen: the wildcard address, unless nodePortAddresses names networks. */
+/** Addresses of the health-check node port listeners: the wildcard address, unless nodePortAddresses lists networks. */
 export function healthCheckAddresses(
   facts: NodeFacts,
 ): ReadonlyMap<IpFamily, readonly IpAddress[]> {

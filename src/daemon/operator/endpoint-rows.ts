@@ -30,8 +30,7 @@ export interface RowContext {
 }
 
 /**
- * The real servers in the kernel. Undefined in modes without virtual servers, which serve exactly the endpoints they
- * choose.
+ * The real servers in the kernel. Undefined in modes without virtual servers: those modes serve exactly the chosen endpoints.
  */
 export function presentServers(
   { key }: Pick<WantedFrontend, "key">,

@@ -14,7 +14,7 @@ function change(kind: "add" | "remove", set: IpSet, ...texts: readonly string[])
   return texts.map((text) => ({ kind: `entry-${kind}`, set, entry: text as SetEntry }));
 }
 
-/** Formats a message as its command and the changes that it contains, such as `add ONE 0 1`. */
+/** Formats each message as its command, set and change indices, such as `add ONE 0 1`. */
 function summary({ messages }: ReturnType<typeof groupChanges>): readonly string[] {
   return messages.map(
     ({ request, indices }) => `${request.command} ${request.set.name} ${indices.join(" ")}`,
