@@ -101,9 +101,6 @@ function withScheduled(
   if (end.kind !== "balanced" || !end.isByIpvs) return path;
   const key = virtualServerKey({ protocol, address, port });
   const server = inOrderOf(observed.servers.get(key), state.servers.get(key));
-  // Packets with a mark may be balanced by a different virtual server.
-  const known = new Set(server?.realServers.map(realServerKey));
-  if (end.endpoints.some(({ realServer }) => !known.has(realServerKey(realServer)))) return path;
   const scheduled = server && hashedServer(server, packet);
   if (server === undefined || scheduled === undefined) return path;
   const full = isFull(scheduled) === true;
@@ -190,7 +187,6 @@ function groupsOf(
   const groups = new Map<string, DeliveryGroup & { readonly realServers: string[] }>();
   for (const endpoint of endpoints) {
     const { realServer, choice = [], steps, fate, isMasqueraded, source, obstacle } = endpoint;
-    const { isTunneled } = endpoint;
     const chosenBy = choice.map((step) => pathStep(step, planned));
     const group = {
       path: steps.map((step) => pathStep(step, planned)),
@@ -199,12 +195,11 @@ function groupsOf(
       ...(obstacle === undefined ? {} : { obstacle }),
     };
     const isChosenAsPlanned = chosenBy.every(({ isPlanned }) => isPlanned);
-    const key = JSON.stringify([group, isChosenAsPlanned, isTunneled]);
+    const key = JSON.stringify([group, isChosenAsPlanned]);
     const path = [...chosenBy, ...group.path];
     const same = groups.get(key) ?? { realServers: [], ...group, path };
     groups.set(key, same);
-    const { address, port } = realServer;
-    same.realServers.push(isTunneled === true ? `node ${address}` : hostPort(address, port));
+    same.realServers.push(hostPort(realServer.address, realServer.port));
   }
   return [...groups.values()];
 }

@@ -10,7 +10,6 @@ import type { BackendChoice } from "./iptables/backend.ts";
 import { IpvsClient } from "./ipvs/client.ts";
 import type { Kernel } from "./kernel.ts";
 import { DummyLinkClient } from "./link/client.ts";
-import { TunnelLinksClient } from "./link/tunnel-links.ts";
 import { ModulesClient } from "./modules/client.ts";
 import { NftTablesClient } from "./nftables/client.ts";
 import { openRules, type RulesWriter } from "./open-rules.ts";
@@ -48,7 +47,6 @@ export async function openKernel(options: KernelOptions): Promise<OpenKernel> {
   const sockets = {
     ipvs: new IpvsClient(parts, options.portRangeMarks),
     link: new DummyLinkClient({ ...parts, modules, virtualAddresses }),
-    tunnels: new TunnelLinksClient({ ...parts, modules }),
     conntrack: new ConntrackClient(parts),
     accounting: new AccountingClient(parts),
   };

@@ -27,7 +27,6 @@ import {
   type ServicePortPlan,
 } from "./service-port-plan.ts";
 import type { TuningFacts } from "./tuning-facts.ts";
-import { tunnelProblem } from "./tunnels.ts";
 import { type WeightRequest, weightAnswerProblems, weightRequestsOf } from "./weight-requests.ts";
 import { ejectionMsOf } from "./weights.ts";
 
@@ -62,12 +61,11 @@ export function* planServiceInSteps(
   const { tuning, problems } = tuningOf(service, options, facts);
   const allSlices = [...slices];
   const served = servedPart(service, options);
-  const { place, portRangeMarks: tunnelMarks } = options;
+  const { place } = options;
   const ranges = rangesOf(served, tuning, options);
-  const tunnels = tuning.isTunneled === true && tunnelMarks !== undefined ? { tunnelMarks } : {};
   const plans: Omit<ServicePlan, "annotationProblems">[] = [];
   for (const [family, familyOptions] of options.families) {
-    const context = { options: familyOptions, place, tuning, facts, ...ranges, ...tunnels };
+    const context = { options: familyOptions, place, tuning, facts, ...ranges };
     const planOne = (port: ServicePort, endpoints: readonly Endpoint[]): ServicePortPlan =>
       planServicePort(port, endpoints, context);
     const { nodeName } = place;
@@ -150,20 +148,13 @@ export function tuningOf(
 ): ServiceTuning {
   const defaults: Tuning = { ...tuning, scheduler };
   if (service === undefined) return { tuning: defaults, problems: none };
-  const read = readTuning(service, defaults, {
+  return readTuning(service, defaults, {
     missing: missingSchedulers,
     // Schedulers that the configuration names are also allowed.
     extra: [scheduler, ...extraSchedulers],
     hasPortRanges: options.portRangeMarks !== undefined,
     areWeightsRequested: options.areWeightsRequested === true,
   });
-  return withoutTunnel(read, tunnelProblem(service, read.tuning, options.tunnels));
-}
-
-function withoutTunnel(read: ServiceTuning, problem: AnnotationProblem | undefined): ServiceTuning {
-  if (problem === undefined) return read;
-  const { isTunneled: _, ...tuning } = read.tuning;
-  return { tuning, problems: [...read.problems, problem] };
 }
 
 /** The plan of the Service's first port contains its ranges. */

@@ -40,7 +40,6 @@ import {
   toMarkMasq,
 } from "./rule-words.ts";
 import type { SetRole } from "./sets.ts";
-import { tunnelChains, tunnelJumps } from "./tunnel-rules.ts";
 
 /** Chains that only earlier kube-proxy versions created in IPVS mode. KUBE-FIREWALL in filter is kubelet's. */
 const retiredChains: readonly Chain[] = [chain("nat", "KUBE-FIREWALL", [])];
@@ -48,14 +47,11 @@ const retiredChains: readonly Chain[] = [chain("nat", "KUBE-FIREWALL", [])];
 /** The rules for an empty cluster. They name all chains and jumps of IPVS mode, which the clean-up removes. */
 export function planEmptyRules(
   family: IpFamily,
-  options: Pick<
-    RulesInput,
-    "isMasqueradeAll" | "masqueradeMark" | "portRangeMarks" | "isTunnelingEnabled"
-  >,
+  options: Pick<RulesInput, "isMasqueradeAll" | "masqueradeMark" | "portRangeMarks">,
 ): RuleSet {
-  const { isMasqueradeAll, masqueradeMark, portRangeMarks, isTunnelingEnabled } = options;
+  const { isMasqueradeAll, masqueradeMark, portRangeMarks } = options;
   const { chains, jumps: ours } = planRules({
-    ...{ isMasqueradeAll, masqueradeMark, portRangeMarks, isTunnelingEnabled },
+    ...{ isMasqueradeAll, masqueradeMark, portRangeMarks },
     family,
     filledSets: new Set(),
     deniedToNode: [],
@@ -81,13 +77,8 @@ export function planRules(input: RulesInput): RuleSet {
       chain("filter", "KUBE-IPVS-FILTER", ipvsFilterRules(input)),
       chain("filter", "KUBE-IPVS-OUT-FILTER", outFilterRules(input)),
       ...rangeChains(input),
-      ...tunnelChains(input),
     ],
-    jumps: [
-      ...jumps,
-      ...(input.portRangeMarks === undefined ? [] : rangeJumps),
-      ...(input.isTunnelingEnabled === true ? tunnelJumps : []),
-    ],
+    jumps: input.portRangeMarks === undefined ? jumps : [...jumps, ...rangeJumps],
   };
 }
 

@@ -1,4 +1,4 @@
-/** The sets of each family. Names and types are those of kube-proxy's IPVS mode, which has all except the last one. */
+/** The seventeen sets of each family. Names and types are those of kube-proxy's IPVS mode. */
 import type { IpFamily } from "../base/ip.ts";
 import type { IpSet, IpSetType } from "../state/ip-set.ts";
 
@@ -24,8 +24,7 @@ export type SetRole =
   | "nodePortSctp"
   | "nodePortLocalSctp"
   | "healthCheckNodePort"
-  | "ipvsIps"
-  | "tunnelNodes";
+  | "ipvsIps";
 
 /** In creation order. `set-entries.ts` plans their entries; `rules.ts` contains the rules that match them. */
 const specs: Readonly<Record<SetRole, SetSpec>> = {
@@ -51,8 +50,6 @@ const specs: Readonly<Record<SetRole, SetSpec>> = {
   healthCheckNodePort: { suffix: "HEALTH-CHECK-NODE-PORT", type: "bitmap:port" },
   /** Addresses bound to kube-ipvs0. */
   ipvsIps: { suffix: "IPVS-IPS", type: "hash:ip" },
-  /** Addresses of other Nodes, which may send tunneled packets. Exists only if a Service uses tunnel forwarding. */
-  tunnelNodes: { suffix: "IPVS-NODES", type: "hash:ip" },
 };
 
 export const setRoles: readonly SetRole[] = Object.keys(specs) as SetRole[];

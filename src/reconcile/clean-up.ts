@@ -1,10 +1,9 @@
 /** Clean-up and leftover removal, with the ordinary reconciler and an empty desired state. */
 import type { Clock } from "../base/clock.ts";
-import { type IpAddress, type IpFamily, ipFamilies } from "../base/ip.ts";
+import type { IpAddress, IpFamily } from "../base/ip.ts";
 import { silentLogger } from "../base/log.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import type { Rule, RuleSet } from "../state/rule.ts";
-import { tunnelLinks } from "../state/tunnel-link.ts";
 import type { RefusedChange } from "./apply/outcome.ts";
 import { isSetInUse } from "./apply/refusal-reason.ts";
 import {
@@ -80,7 +79,6 @@ export async function cleanUp(
   { kernel, clock, isDryRun = false }: CleanUpContext,
   { rules: goals, ipvs, hasSets }: CleanUpGoal,
 ): Promise<CleanUpReport> {
-  const tunnels = isDryRun || ipvs === undefined ? [] : await removeTunnels(kernel);
   const { removals, failures: unread } = await planRules(kernel, goals);
   const { ownership, recorded, nodeAddresses, hasIpvs } = ipvs ?? noIpvs;
   const reconciler = new Reconciler({
@@ -103,7 +101,7 @@ export async function cleanUp(
     plan: report.plan,
     changes: report.changes,
     failures: [
-      ...[...tunnels, ...unread, ...report.failures],
+      ...[...unread, ...report.failures],
       ...(isDryRun || ipvs === undefined ? [] : await removeRoutes(kernel, report)),
       ...rejectionsOf(rejected),
     ],
@@ -143,16 +141,6 @@ async function planRules(
     }
   }
   return { removals, failures };
-}
-
-/** First, because rules restrict which packets the links may receive. */
-async function removeTunnels({ tunnels }: Pick<Kernel, "tunnels">): Promise<CleanUpFailure[]> {
-  const failures: CleanUpFailure[] = [];
-  for (const family of ipFamilies) {
-    const remove = tunnels?.remove(family);
-    await remove?.catch((error) => failures.push({ subject: tunnelLinks[family].name, error }));
-  }
-  return failures;
 }
 
 /** Removes the local routes that remain after a third party has removed their link. */

@@ -51,7 +51,7 @@ export function* planChanges(input: PlanInput): Generator<void, ChangePlan> {
   diffSets(
     {
       cached,
-      rules: parts.includes("sets") ? input.rules : new Map(),
+      families: parts.includes("sets") ? input.rules.keys() : [],
       addedCounts: countBySet(steps),
       mayShrink: (name) => scope.isFull || scope.resizableSets.has(name),
     },

@@ -75,10 +75,9 @@ export function namesOfModes(
   };
 }
 
-/** Includes the rules for port ranges and tunnels, because an earlier run may have served them. */
+/** Includes the rules for port ranges, because an earlier run may have served ranges. */
 function ipvsRules(family: IpFamily, config: Config): RuleSet {
-  const { portRangeMarks = 1 } = config;
-  return planEmptyRules(family, { ...config, portRangeMarks, isTunnelingEnabled: true });
+  return planEmptyRules(family, { ...config, portRangeMarks: config.portRangeMarks ?? 1 });
 }
 
 /** The names of chains and jumps that a running mode writes. */
@@ -89,10 +88,7 @@ export function namesInUse(
   iptables: Pick<Iptables, "render">,
 ): RuleNames {
   if (mode === "ipvs")
-    return namesIn(
-      planEmptyRules(family, { ...config, isTunnelingEnabled: config.tunnelForwarding }),
-      (rule) => iptables.render(family, rule),
-    );
+    return namesIn(planEmptyRules(family, config), (rule) => iptables.render(family, rule));
   if (mode === "userspace") return namesOfModes([mode], family, config, iptables);
   const chains = [...fixedChains(anyOptions), ...sharedChains].map((chain) => {
     return { ...chain, rules: [] };

@@ -100,16 +100,14 @@ export class KnownNode {
     return { network, isChanged };
   }
 
-  async #read(): Promise<NodeNetwork> {
-    const { kernel, apiServers, otherNodes, live } = this.#parts;
-    const isTunneling = live.current.tunnelForwarding && kernel.tunnels !== undefined;
-    const tunnels = isTunneling ? { otherTunnels: await kernel.tunnels.listOthers() } : {};
+  #read(): Promise<NodeNetwork> {
+    const { kernel, apiServers, otherNodes } = this.#parts;
     const others = () => ({
       apiServers: apiServers(),
       nodeAddresses: otherNodes?.reserved,
       podNetworks: otherNodes?.podNetworks,
     });
-    return { ...(await readNodeNetwork(kernel, others, this.#network)), ...tunnels };
+    return readNodeNetwork(kernel, others, this.#network);
   }
 
   #updateOptions(): PlanOptions {

@@ -11,7 +11,7 @@ import { type RealServer, type RealServerId, realServerKey } from "../../state/r
 import { markServerId, virtualServerKey } from "../../state/virtual-server.ts";
 import { followConnection } from "./connection.ts";
 import { isFull } from "./connection-limit.ts";
-import { byText, deliver, leave, missingRoute, notForwarding, throughTunnel } from "./deliver.ts";
+import { byText, deliver, leave, missingRoute, notForwarding } from "./deliver.ts";
 import {
   isHere,
   isLocal,
@@ -217,8 +217,6 @@ function balance(onPath: PacketOnPath, state: NodeState): PathEnd | undefined {
   const taking = weighted.filter((realServer) => isFull(realServer) !== true);
   if (taking.length === 0) return { kind: "refused", by: "the connection limits of all endpoints" };
   const endpoints = taking.map((realServer) => {
-    const tunneled = throughTunnel(realServer, packet, state);
-    if (tunneled !== undefined) return tunneled;
     const { address: destination } = realServer;
     // A real server with port 0 gets the packet at the destination port.
     const realPort = realServer.port === 0 ? port : realServer.port;

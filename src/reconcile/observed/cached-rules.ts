@@ -175,12 +175,7 @@ export function* cachedRulesInSteps(
   return cached;
 }
 
-/**
- * The number of spaces depends on the `iptables-save` version. The names of some protocols depend on whether
- * /etc/protocols exists.
- */
+/** The number of spaces depends on the `iptables-save` version. */
 function inOneForm(text: string): string {
-  const spaced = text.includes("  ") ? text.replaceAll(/ {2,}/g, " ") : text;
-  if (!spaced.startsWith("-p ip")) return spaced;
-  return spaced.replace(/^-p ipencap /, "-p 4 ").replace(/^-p ipv6 /, "-p 41 ");
+  return text.includes("  ") ? text.replaceAll(/ {2,}/g, " ") : text;
 }

@@ -96,7 +96,6 @@ describe("the default configuration", () => {
       removeLeftovers: false,
       removeNotReadyTaint: false,
       stopDelayMs: 0,
-      tunnelForwarding: false,
       rules: "auto",
       virtualAddresses: "addresses",
       nodeAddressPeriodMs: 600_000,

@@ -143,7 +143,7 @@ describe("cleanUp", () => {
         "Removed 1 link kube-ipvs0 with its addresses",
         "Removed 34 sets",
         "Removed 29 iptables chains and jumps from legacy, which is not in use",
-        "Removed 18 ipsets, which are not in use",
+        "Removed 17 ipsets, which are not in use",
       ],
     );
   });

@@ -9,7 +9,7 @@ import { allFields, flagOnlyFields } from "../../../src/config/fields.ts";
 import { planConntrackLimits } from "../../../src/plan/conntrack-limits.ts";
 import { planEstimator } from "../../../src/plan/estimator.ts";
 import { planRules } from "../../../src/plan/rules.ts";
-import { setFor, setsFor } from "../../../src/plan/sets.ts";
+import { setsFor } from "../../../src/plan/sets.ts";
 import { planSysctls } from "../../../src/plan/sysctls.ts";
 import { kubeProxyMetrics } from "../../prometheus/kube-proxy-metrics.ts";
 
@@ -124,12 +124,7 @@ describe("the compatibility table", () => {
   });
 
   it("contains every set and chain", () => {
-    // kube-proxy does not have the set of Nodes, which exists only with tunnel forwarding.
-    const sets = ipFamilies.flatMap((family) =>
-      setsFor(family)
-        .filter((set) => set !== setFor("tunnelNodes", family))
-        .map(({ name }) => name),
-    );
+    const sets = ipFamilies.flatMap((family) => setsFor(family).map(({ name }) => name));
     assert.deepEqual([...compatibility("Sets").keys()], sets.toSorted());
     const { chains } = planRules({
       filledSets: new Set(),
@@ -156,7 +151,7 @@ describe("the table of kernel settings", () => {
       isTcpLiberal: true,
     };
     const written = [
-      ...planSysctls({ isStrictArp: true, isTunneling: true, kernelRelease: "5.8.0" }),
+      ...planSysctls({ isStrictArp: true, kernelRelease: "5.8.0" }),
       ...planEstimator({ runEstimation: "off", estimatorCpus: "0-3", estimatorNice: "0" }),
       ...planConntrackLimits(limits, 1).sysctls,
     ].map(({ path }) => path.replaceAll("/", "."));

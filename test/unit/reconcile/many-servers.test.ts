@@ -27,7 +27,6 @@ const desired: DesiredView = {
   servicesOfEntry: () => [],
   servicesOfAddress: () => [],
   ranges: () => [],
-  tunnels: () => [],
 };
 
 describe("more virtual servers than a call accepts arguments", () => {
