@@ -289,8 +289,9 @@ describe("nodes behind a load balancer that checks /healthz", () => {
   it("lose requests without a stop delay when they are replaced", async (test) => {
     const { answered, failures } = await replaceUnderTraffic("0s", 0);
     test.diagnostic(`${answered} requests answered, ${failures.length} failed`);
+    // Failures outnumber answers on a fast machine, because a refused connection takes no time.
     assert.ok(failures.length > 0);
-    assert.ok(answered > failures.length);
+    assert.ok(answered > 0);
   });
 
   it(`lose none of ${requestCount} requests with a stop delay`, async (test) => {
