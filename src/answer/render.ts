@@ -33,10 +33,13 @@ export function rendered<A>(answer: A, view: View<A>, format: string, form: Form
   return lines.map((line) => `${line}\n`).join("");
 }
 
+/** Wraps texts to the form's width. A wrapped text keeps its indentation. */
 export function linesOf(blocks: readonly Block[], form: Form): readonly string[] {
-  return blocks.flatMap((block) =>
-    typeof block === "string" ? [escapeUnprintable(block)] : block(form),
-  );
+  return blocks.flatMap((block) => {
+    if (typeof block !== "string") return block(form);
+    const [margin = ""] = /^ */.exec(block) ?? [];
+    return hanging(margin, block.slice(margin.length), form);
+  });
 }
 
 const indent = "  ";
@@ -52,7 +55,7 @@ export function indented(...blocks: readonly Block[]): Lines {
 export function section(title: string, ...blocks: readonly Block[]): Lines {
   return (form) => {
     const lines = indented(...blocks)(form);
-    return lines.length === 0 ? [] : ["", escapeUnprintable(title), ...lines];
+    return lines.length === 0 ? [] : ["", ...linesOf([title], form), ...lines];
   };
 }
 
@@ -63,16 +66,15 @@ export type Fact = readonly [title: string, text: string, details?: readonly str
 const maxDetails = 10;
 
 export function facts(rows: readonly Fact[]): Block {
-  const width = Math.max(...rows.map(([title]) => title.length));
-  return () =>
+  const offset = Math.max(...rows.map(([title]) => title.length)) + indent.length;
+  return (form) =>
     rows.flatMap(([title, text, details = []]) => {
       const more = details.length - maxDetails;
-      const lines = [
-        `${title.padEnd(width)}${indent}${text}`,
-        ...details.slice(0, maxDetails).map((detail) => indent + detail),
-        ...(more > 0 ? [`${indent}and ${more} more (-o json)`] : []),
+      const rest = more > 0 ? [`and ${more} more (-o json)`] : [];
+      return [
+        ...hanging(title.padEnd(offset), text, form),
+        ...indented(...details.slice(0, maxDetails), ...rest)(form),
       ];
-      return lines.map(escapeUnprintable);
     });
 }
 
@@ -97,8 +99,8 @@ export interface TableOptions<Row> {
   readonly details?: (row: Row) => readonly Block[];
 }
 
-/** Minimum width of the last column, which is wrapped to the available width. */
-const narrowestCell = 20;
+/** Minimum width of wrapped text, such as the last column of a table. */
+const narrowestText = 20;
 
 /** Formats a table. Columns that do not fit are dropped and listed in a last line. */
 export function table<Row>(
@@ -111,12 +113,10 @@ export function table<Row>(
     const dropped = droppedOf(all, form.width);
     const shown = all.filter((column) => !dropped.includes(column));
     const offset = shown.slice(0, -1).reduce((sum, { width }) => sum + width + indent.length, 0);
-    const lastWidth = Math.max(narrowestCell, (form.width ?? Number.POSITIVE_INFINITY) - offset);
     const line = (textOf: (column: Filled<Row>) => string): readonly string[] => {
       const cells = shown.map((column) => padded(column, textOf(column)));
-      const [first = "", ...rest] = wrapped(cells.pop()?.trimEnd() ?? "", lastWidth);
-      const head = [...cells, first].join(indent).trimEnd();
-      return [head, ...rest.map((text) => " ".repeat(offset) + text)];
+      const last = cells.pop()?.trimEnd() ?? "";
+      return hanging([...cells, ""].join(indent), last, form).map((text) => text.trimEnd());
     };
     const titles = line(({ column }) => column.title);
     const lines = rows.flatMap((row, index) => {
@@ -126,7 +126,7 @@ export function table<Row>(
         ...(below === undefined ? [] : [...(index === 0 ? [] : [""]), ...titles]),
         form.hasColor === true ? colored(head, row, shown[0]) : head,
         ...rest,
-        ...advice(row).map((text) => " ".repeat(offset) + escapeUnprintable(text)),
+        ...advice(row).flatMap((text) => hanging(" ".repeat(offset), text, form)),
         ...(below === undefined ? [] : linesOf(below, form)),
       ];
     });
@@ -164,7 +164,7 @@ function droppedOf<Row>(
   let total = columns.reduce((sum, column) => sum + column.width + indent.length, -indent.length);
   const last = columns.at(-1);
   // The last column is wrapped before other columns are dropped.
-  if (last !== undefined) total -= Math.max(0, last.width - narrowestCell);
+  if (last !== undefined) total -= Math.max(0, last.width - narrowestText);
   const dropped = columns
     .filter(({ column }) => column.drop !== undefined)
     .sort((one, other) => (other.column.drop ?? 0) - (one.column.drop ?? 0));
@@ -177,6 +177,16 @@ function droppedOf<Row>(
 
 function padded<Row>({ width, isNumber }: Filled<Row>, text: string): string {
   return isNumber ? text.padStart(width) : text.padEnd(width);
+}
+
+/** Wraps a text after `head`. The lines after the first are indented by the length of `head`. */
+function hanging(
+  head: string,
+  text: string,
+  { width = Number.POSITIVE_INFINITY }: Form,
+): readonly string[] {
+  const lines = wrapped(escapeUnprintable(text), Math.max(narrowestText, width - head.length));
+  return lines.map((line, index) => (index === 0 ? head : " ".repeat(head.length)) + line);
 }
 
 /** Wraps text at spaces into lines of at most `width` characters. Longer words are not broken. */

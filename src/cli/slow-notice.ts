@@ -5,7 +5,7 @@ type Watched = Pick<ProcessContext, "clock" | "columns" | "writeOut" | "writeErr
 
 const slowAfterMs = 2_000;
 
-/** Runs a command. If it writes nothing to the terminal within two seconds, prints that it is waiting. */
+/** Runs a command. If it writes nothing to the terminal within two seconds, prints that it is still working. */
 export async function withSlowNotice<Context extends Watched, Result>(
   caller: string,
   process: Context,
@@ -14,7 +14,7 @@ export async function withSlowNotice<Context extends Watched, Result>(
   if (process.columns?.() === undefined) return await run(process);
   const begun = new AbortController();
   void sleep(process.clock, slowAfterMs, begun.signal).then(() => {
-    if (!begun.signal.aborted) process.writeErr(`${caller}: no answer after 2 s, still waiting\n`);
+    if (!begun.signal.aborted) process.writeErr(`${caller}: still working after 2 s\n`);
   });
   const beginning =
     (write: (text: string) => void) =>

@@ -179,13 +179,16 @@ function pathStep(
   };
 }
 
-/** Groups endpoints whose packets take the same path, apart from the rules that choose the endpoint. */
+/**
+ * Groups endpoints whose packets take the same path, apart from the rules that choose the endpoint. Sorts them like the
+ * endpoints of a Service, because the kernel lists real servers in another order.
+ */
 function groupsOf(
   endpoints: readonly EndpointPath[],
   planned: NodeState,
 ): readonly DeliveryGroup[] {
   const groups = new Map<string, DeliveryGroup & { readonly realServers: string[] }>();
-  for (const endpoint of endpoints) {
+  for (const endpoint of endpoints.toSorted(byRealServer)) {
     const { realServer, choice = [], steps, fate, isMasqueraded, source, obstacle } = endpoint;
     const chosenBy = choice.map((step) => pathStep(step, planned));
     const group = {
@@ -202,4 +205,8 @@ function groupsOf(
     same.realServers.push(hostPort(realServer.address, realServer.port));
   }
   return [...groups.values()];
+}
+
+function byRealServer(one: EndpointPath, other: EndpointPath): number {
+  return realServerKey(one.realServer) < realServerKey(other.realServer) ? -1 : 1;
 }

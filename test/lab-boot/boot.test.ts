@@ -27,8 +27,12 @@ interface Started {
 }
 
 function start(...argv: string[]): Started {
+  return startProgram("test/lab/boot.ts", ...argv);
+}
+
+function startProgram(...argv: string[]): Started {
   const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-boot-"));
-  const child = spawn(process.execPath, ["test/lab/boot.ts", ...argv], {
+  const child = spawn(process.execPath, argv, {
     cwd: project,
     env: { ...process.env, TMPDIR: folder },
   });
@@ -177,18 +181,42 @@ describe("the lab", () => {
     });
   }
 
-  it("gives the user a shell with the program and an address", async () => {
-    const child = spawn(process.execPath, ["test/lab/shell.ts"], { cwd: project });
+  it("gives the user a shell on a terminal, with the program and an address", async () => {
+    const command = `${process.execPath} test/lab/shell.ts`;
+    const child = spawn("script", ["-qec", command, "/dev/null"], { cwd: project });
     const status = new Promise<number | null>((resolve) => child.once("close", resolve));
     let shown = "";
+    let hasTyped = false;
     child.stdout.on("data", (chunk: Buffer) => {
-      if (shown === "")
-        child.stdin.write("ip -br -4 address show eth0; kube-ipvs --version; exit 3\n");
       shown += chunk.toString();
+      if (hasTyped || !/lab:\S+# $/.test(shown)) return;
+      hasTyped = true;
+      child.stdin.write("ip -br -4 address show eth0; kube-ipvs --version; exit 3\n");
     });
     assert.equal(await status, 3);
     assert.match(shown, /eth0 .*192\.168\.10\.11\/24/);
     assert.match(shown, /kube-ipvs v\d+\.\d+/);
+  });
+
+  it("runs commands from standard input in the shell if it is not a terminal", async () => {
+    const { child, folder, end } = startProgram("test/lab/shell.ts");
+    child.stdin?.end("ip -br -4 address show eth0\nkube-ipvs --version\nexit 3\n");
+    const { status, stdout } = await end;
+    assert.equal(status, 3);
+    assert.match(stdout, /^eth0 .*192\.168\.10\.11\/24 \n.*kube-ipvs v\d+\.\d+.*\n$/);
+    rmdirSync(folder);
+  });
+
+  it("leaves nothing behind if the shell is stopped", async () => {
+    const seconds = "99320716";
+    const { child, folder, end } = startProgram("test/lab/shell.ts");
+    child.stdin?.end(`echo started; sleep ${seconds}\n`);
+    await new Promise((resolve) => child.stdout?.once("data", resolve));
+    child.kill("SIGTERM");
+    const { status } = await end;
+    assert.equal(status, 130);
+    await goneSoon(folder);
+    rmdirSync(folder);
   });
 
   it("reports a kernel crash", { skip: onHost }, async () => {

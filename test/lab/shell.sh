@@ -5,5 +5,5 @@ ip link add pods0 type dummy && ip link set pods0 up && ip route add 10.244.0.0/
 PATH=$PWD/dist:$PATH
 PS1='lab:\w# '
 export PATH PS1
-echo "Linux $(uname -r) with IPVS. File changes are discarded on exit. Start with docs/quick-start.md"
-exec bash --norc
+[ ! -t 0 ] || echo "Linux $(uname -r) with IPVS. File changes are discarded on exit. Start with docs/quick-start.md"
+exec bash --norc "$@"

@@ -6,21 +6,40 @@ export type Reply =
   | { readonly kind: "answer"; readonly text: string }
   /** No process listens on the socket. */
   | { readonly kind: "absent"; readonly reason: string }
-  /** `isDenied`: this process may not connect to the socket, so it is unknown whether a daemon is running. */
-  | { readonly kind: "failed"; readonly reason: string; readonly isDenied?: true };
+  /**
+   * `isDenied`: this process may not connect to the socket, so it is unknown whether a daemon is running. `isClosed`:
+   * the connection ended before an answer.
+   */
+  | {
+      readonly kind: "failed";
+      readonly reason: string;
+      readonly isDenied?: true;
+      readonly isClosed?: true;
+    };
 
 /** Lists are streamed. If the daemon sends nothing for this long, it is hung or stopped. */
 const longestSilenceMs = 5_000;
+/** The daemon's HTTP server answers with this status if a request arrives too late. */
+const requestTimeoutStatus = 408;
 /** Maximum length of an answer. A list of every endpoint in the largest clusters takes a tenth of this. */
 const maxBytes = 1_000_000_000;
 
-/** Sends a request to the daemon on this socket. Fails if nothing arrives for `timeoutMs`. Never rejects. */
-export function askDaemon(
+/**
+ * Sends a request to the daemon on this socket. Fails if nothing arrives for `timeoutMs`. Never rejects. Repeats the
+ * request once if the daemon closes the connection, because on a busy node the first request may arrive too late.
+ */
+export async function askDaemon(
   socketPath: string,
   target: string,
   timeoutMs: number = longestSilenceMs,
 ): Promise<Reply> {
-  if (socketPath === "") return Promise.resolve(absent("kubeIpvs.operatorSocket is empty"));
+  if (socketPath === "") return absent("kubeIpvs.operatorSocket is empty");
+  const reply = await askOnce(socketPath, target, timeoutMs);
+  const isClosed = reply.kind === "failed" && reply.isClosed === true;
+  return isClosed ? await askOnce(socketPath, target, timeoutMs) : reply;
+}
+
+function askOnce(socketPath: string, target: string, timeoutMs: number): Promise<Reply> {
   return new Promise((resolve) => {
     const failed = (error: Error): void => resolve(replyOf(error as NodeJS.ErrnoException));
     // Uses no agent, because an agent may reuse a connection that the daemon is closing.
@@ -33,10 +52,11 @@ export function askDaemon(
         if (lengthBytes > maxBytes) asked.destroy(new Error(`more than ${maxBytes} bytes`));
         else chunks.push(chunk);
       });
-      response.on("error", failed);
+      response.on("error", ({ message }) => failed(new Error(message)));
       response.on("end", () => {
         const text = Buffer.concat(chunks).toString("utf8");
         if (response.statusCode === 200) resolve({ kind: "answer", text });
+        else if (response.statusCode === requestTimeoutStatus) resolve(closed("HTTP 408"));
         else failed(new Error(refusalText(response.statusCode, text)));
       });
     });
@@ -62,7 +82,13 @@ function replyOf({ code, message }: NodeJS.ErrnoException): Reply {
   if (code === "EACCES" || code === "EPERM") {
     return { kind: "failed", reason: `${code} (run this command as root)`, isDenied: true };
   }
+  if (code === "EPIPE" || code === "ECONNRESET") return closed(code);
   return { kind: "failed", reason: message };
+}
+
+function closed(code: string): Reply {
+  const reason = `${code}: the daemon closed the connection; if the node is busy, try again`;
+  return { kind: "failed", reason, isClosed: true };
 }
 
 function absent(reason: string): Reply {

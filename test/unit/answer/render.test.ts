@@ -59,6 +59,16 @@ describe("a table", () => {
     assert.ok(second?.startsWith("\u001b[31msecond\u001b[0m  "), second);
   });
 
+  it("wraps advice like its last column", () => {
+    const advice = (): readonly string[] => ["remedy: run modprobe ip_vs"];
+    assert.deepEqual(linesOf([table(columns, rows.slice(1), { advice })], { width: 36 }), [
+      "NAME    COUNT  RULE",
+      "second     12  -",
+      `${" ".repeat(15)}remedy: run modprobe`,
+      `${" ".repeat(15)}ip_vs`,
+    ]);
+  });
+
   it("has advice under the last column, and details below separate titles", () => {
     const advice = ({ count }: Row): readonly string[] => (count > 9 ? ["too many"] : []);
     assert.equal(
@@ -85,6 +95,20 @@ describe("blocks", () => {
     );
     assert.deepEqual(lines.slice(0, 3), ["Long title  a\\u0007", "Short       b", "  detail 0"]);
     assert.deepEqual([lines.length, lines.at(-1)], [13, "  and 2 more (-o json)"]);
+  });
+
+  it("are wrapped to the width and keep their indentation", () => {
+    const blocks = [
+      "  planned: packets are balanced",
+      facts([["Title", "one two three four five", ["a detail of this fact that is long"]]]),
+      section("Title", "a line that does not fit here"),
+    ];
+    assert.deepEqual(linesOf(blocks, { width: 28 }), [
+      ...["  planned: packets are", "  balanced"],
+      ...["Title  one two three four", "       five"],
+      ...["  a detail of this fact that", "  is long"],
+      ...["", "Title", "  a line that does not fit", "  here"],
+    ]);
   });
 
   it("are indented in a section, which is absent if it is empty", () => {

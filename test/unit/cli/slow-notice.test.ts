@@ -23,10 +23,10 @@ async function printed(afterMs: number, columns: number | undefined, first = "")
 }
 
 describe("a command in a terminal", () => {
-  it("reports after two seconds without output that it is waiting", async () => {
+  it("reports after two seconds without output that it is still working", async () => {
     assert.equal(
       await printed(2_500, 80),
-      "kube-ipvs plan: no answer after 2 s, still waiting\nNo changes.\n",
+      "kube-ipvs plan: still working after 2 s\nNo changes.\n",
     );
   });
 

@@ -139,6 +139,19 @@ Not checked          rules of other software, routes and settings: run kube-ipvs
     );
   });
 
+  it("fits the width", async () => {
+    await answer(200, JSON.stringify(troubled));
+    const { out } = await runCommand([
+      "status",
+      "--width=60",
+      `--kube-ipvs-operator-socket=${path}`,
+    ]);
+    assert.deepEqual(
+      out.split("\n").filter(({ length }) => length > 60),
+      [],
+    );
+  });
+
   it("names the problems without terminal escapes, and exits with 2", async () => {
     await answer(200, JSON.stringify(troubled));
     const { code, out } = await run();
@@ -273,6 +286,29 @@ Not checked          rules of other software, routes and settings: run kube-ipvs
     const { code, out } = await run();
     assert.equal(code, 2);
     assert.match(out, /\(HTTP 500: no memory\)/);
+  });
+
+  for (const [closedTimes, code, wanted] of [
+    [1, 0, /^OK, /],
+    [2, 2, /\(ECONNRESET: the daemon closed the connection; if the node is busy, try again\)/],
+  ] as const) {
+    it(`repeats the request once if the daemon closes the connection: ${closedTimes} times`, async () => {
+      let count = 0;
+      server = createServer((request, response) => {
+        count += 1;
+        if (count <= closedTimes) request.socket.destroy();
+        else response.end(JSON.stringify(well));
+      });
+      await new Promise<void>((resolve) => server?.listen(path, resolve));
+      const ended = await run();
+      assert.deepEqual([ended.code, count], [code, 2]);
+      assert.match(ended.out, wanted);
+    });
+  }
+
+  it("repeats the request once if the daemon reports that it arrived too late", async () => {
+    await answer(408, "");
+    assert.match((await run()).out, /\(HTTP 408: the daemon closed the connection; /);
   });
 
   it("reports a daemon with a different version", async () => {

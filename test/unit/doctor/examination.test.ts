@@ -38,6 +38,11 @@ describe("an examination", () => {
       printed(reportOf(examination)),
       /^Skipped because no API server is configured: strict-arp, clock, api-server, api-rights, dead-nodes$/m,
     );
+    const narrow = rendered(reportOf(examination), doctorView, "text", { width: 80 });
+    assert.deepEqual(
+      narrow.split("\n").filter(({ length }) => length > 80),
+      [],
+    );
   });
 
   it("skips checks that need a running kube-ipvs if none answers", async () => {

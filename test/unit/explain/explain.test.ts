@@ -6,7 +6,13 @@ import { addressPortEntry } from "../../../src/state/set-entry.ts";
 import { real } from "../../contract/servers.ts";
 import type { FakeNode } from "../../support/fake-node.ts";
 import type { NamedObject } from "../../support/memory-source.ts";
-import { endpoint, endpointSlice, service, servicePort } from "../../support/objects.ts";
+import {
+  type ApiObject,
+  endpoint,
+  endpointSlice,
+  service,
+  servicePort,
+} from "../../support/objects.ts";
 import { ip } from "../../support/records.ts";
 import { explained, web, withNode } from "./on-fake-node.ts";
 
@@ -79,6 +85,29 @@ describe("explain", () => {
         ],
       );
       assert.deepEqual(differences, []);
+    });
+  });
+
+  it("lists endpoints in the same order everywhere, whatever the kernel's order is", async () => {
+    const [one, other] = [{ ...there, addresses: ["10.244.2.4"] }, there];
+    const withEndpoints = (...endpoints: readonly (typeof there)[]): readonly ApiObject[] => [
+      endpointSlice({ endpoints }),
+    ];
+    await withNode([service(), ...withEndpoints(other)], async (onNode) => {
+      onNode.source.apply(
+        ...(withEndpoints(one, other) as readonly unknown[] as readonly NamedObject[]),
+      );
+      await onNode.settle();
+      const { packets, endpoints } = await explained(onNode, client);
+      const order = ["10.244.2.4", "10.244.2.5"];
+      assert.deepEqual(
+        endpoints.map(({ address }) => address),
+        order,
+      );
+      assert.deepEqual(
+        packets[0]?.deliveries.flatMap(({ realServers }) => realServers),
+        order.map((address) => `${address}:8080`),
+      );
     });
   });
 
