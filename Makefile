@@ -249,14 +249,15 @@ release: setup-release sbom image ## build images, chart and manifests in build/
 ## IMAGE=REPOSITORY PROJECT_URL=URL
 	@$(step) "Release" node toolchain/release/main.ts $(release_folder) build/image/root
 	@cat $(release_folder)/SHA256SUMS
-	@toolchain/release/build-containerfile.sh || echo "Containerfile: the build failed, see above; the artifacts do not depend on it"
 
 containerfile: setup-release ## build deploy/image/Containerfile with buildah
 	@toolchain/release/build-containerfile.sh
 
-release-check: release ## rebuild and compare the release, and test its images
+release-check: release ## rebuild and compare the release, test its images,
+## and build the Containerfile
 	@$(step) "Rebuilding the release" node toolchain/release/main.ts $(release_folder)-again
 	@$(step) "Testing the release" node --test --test-timeout=600000 'test/release/*.test.ts'
+	@toolchain/release/build-containerfile.sh
 
 docs: setup-build ## generate documents and pictures
 	@node toolchain/docs/write.ts

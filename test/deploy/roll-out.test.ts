@@ -19,6 +19,7 @@ writeFileSync(
   join(folder, "kubectl"),
   `#!/bin/sh
 cd ${folder}
+[ ! -e unreachable ] || { printf 'E1129 memcache.go:265] refused\\nThe connection was refused\\n' >&2; exit 1; }
 local_patch() { /usr/bin/kubectl patch --local -f proxy.json "$@"; }
 case "$*" in
   *"get daemonset"*) shift 5; local_patch --type merge -p '{}' "$@" ;;
@@ -140,6 +141,7 @@ beforeEach(() => {
     writeFileSync(join(folder, "labels", node), "");
   }
   rmSync(join(folder, "failing"), { force: true });
+  rmSync(join(folder, "unreachable"), { force: true });
   mark("log");
   install();
 });
@@ -240,6 +242,17 @@ describe("deploy/roll-out", { skip: hasKubectl ? false : "no kubectl here" }, ()
     run("start", "--all");
     assert.equal(run("back", "--all").code, 0);
     assert.deepEqual(nodes.map(labelOf), ["kube-proxy", "kube-proxy", "kube-proxy"]);
+  });
+
+  it("prints one line if the API server does not answer", () => {
+    mark("unreachable");
+    for (const command of ["start", "back"]) {
+      assert.deepEqual(run(command, "--all"), {
+        code: 1,
+        text: "roll-out: The connection was refused\n",
+      });
+    }
+    assert.deepEqual(steps(), []);
   });
 
   it("rejects unknown arguments", () => {
