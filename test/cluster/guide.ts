@@ -54,6 +54,7 @@ export function migrationSteps(node: string, { before, after }: Images): readonl
     take(kubeadm, "kubectl delete -k", old),
     take(kubeadm, "kubectl replace", undefined),
     { command: rolledOut("kube-proxy"), serving: old },
+    take(kubeadm, "kubectl label nodes", old),
   ];
 }
 
