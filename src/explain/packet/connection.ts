@@ -5,6 +5,7 @@ import type { RealServerId } from "../../state/real-server.ts";
 import { isHere, isLocal, leavingAddress, type NodeState } from "./node-state.ts";
 import type { Packet, PacketOnPath } from "./packet.ts";
 import {
+  deliveryPlaces,
   filterHooks,
   filterPlaces,
   firstPlaces,
@@ -138,7 +139,7 @@ function followLater(
     ...(isByIpvs
       ? ([
           [isFromNode ? [] : filterPlaces(["INPUT"], true), entering],
-          [isDelivered ? [] : outputPlaces, translated],
+          [isDelivered ? deliveryPlaces : outputPlaces, translated],
         ] as const)
       : ([[filterPlaces(filterHooks(packet, isForNode)), translated]] as const)),
     ...(isDelivered

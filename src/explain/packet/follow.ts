@@ -23,6 +23,7 @@ import {
 import type { Packet, PacketOnPath } from "./packet.ts";
 import type { EndpointPath, PacketPath, PathEnd } from "./path.ts";
 import {
+  deliveryPlaces,
   everyTraversal,
   filterHooks,
   filterPlaces,
@@ -224,7 +225,7 @@ function balance(onPath: PacketOnPath, state: NodeState): PathEnd | undefined {
     // IPVS sends even packets from outside through OUTPUT, except to local processes. These packets have already
     // traversed nat.
     const goesUp = !packet.isFromNode && isLocal(destination, state);
-    const path = toEndpoint(balanced, goesUp ? [] : outputPlaces, state);
+    const path = toEndpoint(balanced, goesUp ? deliveryPlaces : outputPlaces, state);
     if (isFull(realServer) === false) return path;
     return { ...path, steps: [limitStep(realServer), ...path.steps] };
   });

@@ -201,6 +201,9 @@ export const outputPlaces: readonly Place[] = [
   ...filterPlaces(["OUTPUT"]),
 ];
 
+/** The chains that see packets which IPVS delivers to a local process. */
+export const deliveryPlaces: readonly Place[] = [["INPUT", [ipvsPriority + 1, everyPriority[1]]]];
+
 /** The chains that a packet traverses before it leaves, except nat. */
 export const lastPlaces: readonly Place[] = [
   ["POSTROUTING", [everyPriority[0], priorities.mangle]],
