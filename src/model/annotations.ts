@@ -199,7 +199,7 @@ export function neededNodeLabels({ annotations }: Annotated): readonly string[] 
 
 type Annotated = Pick<ServiceRecord, "annotations">;
 
-/** What Services may use on this node. */
+/** The abilities of this node on which annotations depend. */
 export interface NodeAbilities {
   /** Schedulers that are known to be missing from the kernel. */
   readonly missing: ReadonlySet<string>;

@@ -47,7 +47,7 @@ export interface WeightPage {
 
 export const largestAnswer = 100;
 
-/** What this node knows about the weight that an endpoint answers. */
+/** The result of this node's requests to an endpoint for its weight. */
 export interface WeightAnswer {
   /** The last valid answer. Undefined if several requests since then have failed. */
   readonly weight?: number;

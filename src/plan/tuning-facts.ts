@@ -24,7 +24,7 @@ export interface TuningFacts {
    * Current step of a new endpoint's weight, from 1 to less than `rampSteps`. Undefined if the endpoint is not new.
    */
   readonly rampStep: (address: IpAddress) => number | undefined;
-  /** What an endpoint answered when it was asked for its weight. Undefined if nothing is known yet. */
+  /** The weight that an endpoint reported, or why it reported none. Undefined before enough requests have ended. */
   readonly answerOf: (address: IpAddress) => WeightAnswer | undefined;
   /** Whether an endpoint (by key) gets no new connections because they failed. */
   readonly isEjected: (endpointKey: string) => boolean;

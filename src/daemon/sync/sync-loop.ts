@@ -22,7 +22,7 @@ import type { LiveConfig } from "../process/live-config.ts";
 import type { NumberRecord } from "../process/number-record.ts";
 import type { IpvsFindings, SyncReporter } from "../report/sync-reporter.ts";
 import { type AskWeight, askWeight } from "../weights/ask-weight.ts";
-import { Ejections, type EjectionsParts } from "../weights/ejections.ts";
+import { Ejections, type EjectionsContext } from "../weights/ejections.ts";
 import { WeightAnswers } from "../weights/weight-answers.ts";
 import type { KernelLoopContext } from "./cluster-input.ts";
 import { findHolders } from "./find-holders.ts";
@@ -41,8 +41,8 @@ export interface SyncLoopContext extends KernelLoopContext {
   readonly ejectionRecord?: NumberRecord;
   /** How to ask an endpoint for its weight. If undefined, endpoints are asked over HTTP. */
   readonly askWeight?: AskWeight;
-  /** See `EjectionsParts.canConnect`. */
-  readonly canConnect?: EjectionsParts["canConnect"];
+  /** See `EjectionsContext.canConnect`. */
+  readonly canConnect?: EjectionsContext["canConnect"];
   /** If undefined, only the kernel's ipsets show which virtual servers are ours after a restart. */
   readonly ownershipRecord?: OwnershipRecord;
   /** If undefined, node ports are not served on loopback addresses. */
@@ -93,7 +93,7 @@ export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
       this.request();
     };
     const answers: WeightAnswers = new WeightAnswers({
-      ...{ clock, ask, isReadOnly, ...(weightRecord && { record: weightRecord }) },
+      ...{ clock, log: parts.log, ask, isReadOnly, ...(weightRecord && { record: weightRecord }) },
       periodMs: () => live.current.weightRequestPeriodMs,
       random: Math.random,
       onCounts: (answered, unanswered) => reporter.noteWeightSignals({ answered, unanswered }),

@@ -36,7 +36,7 @@ const connectMs = 1_000;
 /** Each ejection in a row lasts twice as long as the one before, up to this factor. */
 const longestFactor = 16;
 
-export interface EjectionsParts {
+export interface EjectionsContext {
   readonly clock: Clock;
   readonly log: Logger;
   readonly ipvs: Pick<IpvsTraffic, "listRealServerTraffic">;
@@ -75,8 +75,8 @@ interface Ejection {
 }
 
 export class Ejections {
-  readonly #parts: EjectionsParts;
-  readonly #canConnect: NonNullable<EjectionsParts["canConnect"]>;
+  readonly #context: EjectionsContext;
+  readonly #canConnect: NonNullable<EjectionsContext["canConnect"]>;
   /** By `SERVICE FAMILY`, in the order of the next readings. */
   readonly #watched = new Map<string, Watched>();
   /** By `SERVICE ENDPOINT`. */
@@ -85,15 +85,15 @@ export class Ejections {
   #triesLeft = mostTries;
   readonly #task: Periodic;
 
-  constructor(parts: EjectionsParts) {
-    this.#parts = parts;
-    this.#canConnect = parts.canConnect ?? canConnect;
-    const recalled = [...(parts.record?.recalled ?? [])];
+  constructor(context: EjectionsContext) {
+    this.#context = context;
+    this.#canConnect = context.canConnect ?? canConnect;
+    const recalled = [...(context.record?.recalled ?? [])];
     this.#ejections = new Map(
       recalled.map(([key, times]) => [key, { times, untilMs: 0, isOut: true }]),
     );
     const task = { name: "check for failing endpoints", intervalMs: windowMs, maxShare: 0.5 };
-    this.#task = new Periodic({ ...task, run: () => this.#check() }, parts);
+    this.#task = new Periodic({ ...task, run: () => this.#check() }, context);
   }
 
   isEjected(service: ServiceName, endpointKey: string): boolean {
@@ -108,7 +108,7 @@ export class Ejections {
     const { samples = new Map() } = this.#watched.get(key) ?? {};
     if (servers.length === 0) this.#watched.delete(key);
     else this.#watched.set(key, { service, ejectionMs, servers, samples });
-    if (!this.#parts.isReadOnly && this.#watched.size + this.#ejections.size > 0)
+    if (!this.#context.isReadOnly && this.#watched.size + this.#ejections.size > 0)
       this.#task.start();
   }
 
@@ -120,7 +120,7 @@ export class Ejections {
     await this.#tryEjected();
     const watched = this.#takeNext();
     const ids = watched.flatMap(({ servers }) => servers.map(({ virtualServer }) => virtualServer));
-    const lists = (await this.#parts.ipvs.listRealServerTraffic(ids)).values();
+    const lists = (await this.#context.ipvs.listRealServerTraffic(ids)).values();
     const judged = watched.map((one) => {
       const totals = new Map<string, Omit<Sample, "atMs">>();
       const all = one.servers.flatMap(() => lists.next().value ?? none);
@@ -153,7 +153,7 @@ export class Ejections {
 
   /** Returns the endpoints whose new connections probably fail. */
   #judge(one: Watched, totals: ReadonlyMap<string, Omit<Sample, "atMs">>): ReadonlySet<string> {
-    const atMs = this.#parts.clock.monotonicMs();
+    const atMs = this.#context.clock.monotonicMs();
     const suspects = new Set<string>();
     const samples = new Map<string, Sample>();
     for (const [key, { endpoint, traffic }] of totals) {
@@ -200,8 +200,8 @@ export class Ejections {
     const key = `${service} ${endpoint}`;
     const times = 1 + (this.#ejections.get(key)?.times ?? 0);
     const lastsMs = lastsFor(ejectionMs, times);
-    const untilMs = this.#parts.clock.monotonicMs() + lastsMs;
-    this.#parts.log.info("Endpoint ejected because new connections to it fail", {
+    const untilMs = this.#context.clock.monotonicMs() + lastsMs;
+    this.#context.log.info("Endpoint ejected because new connections to it fail", {
       ...{ service, endpoint, times, seconds: lastsMs / 1_000 },
     });
     this.#set(service, key, { times, untilMs, isOut: true });
@@ -209,7 +209,7 @@ export class Ejections {
 
   /** Tries ejected endpoints whose time is over. Forgets those that are not planned anymore. */
   async #tryEjected(): Promise<void> {
-    const nowMs = this.#parts.clock.monotonicMs();
+    const nowMs = this.#context.clock.monotonicMs();
     let left = mostTries;
     const tries = [...this.#ejections].map(async ([key, { times, untilMs, isOut }]) => {
       const [service = "", endpoint = ""] = key.split(" ");
@@ -218,7 +218,7 @@ export class Ejections {
       if (!isOut || untilMs > nowMs || left === 0) return;
       left -= 1;
       if (!(await this.#canConnect(found.server))) return this.#eject(found.one, endpoint);
-      this.#parts.log.info("Ejected endpoint returns", { service, endpoint });
+      this.#context.log.info("Ejected endpoint returns", { service, endpoint });
       const forgottenMs = nowMs + lastsFor(found.one.ejectionMs, times + 1);
       this.#set(service, key, { times, untilMs: forgottenMs, isOut: false });
     });
@@ -241,9 +241,9 @@ export class Ejections {
     if (ejection === undefined) this.#ejections.delete(key);
     else this.#ejections.set(key, ejection);
     const out = [...this.#ejections].filter(([, { isOut }]) => isOut);
-    this.#parts.record?.keep(() => out.map(([name, { times }]) => [name, times]));
-    this.#parts.onCount(out.length);
-    if (wasOut !== (ejection?.isOut === true)) this.#parts.onChange(service);
+    this.#context.record?.keep(() => out.map(([name, { times }]) => [name, times]));
+    this.#context.onCount(out.length);
+    if (wasOut !== (ejection?.isOut === true)) this.#context.onChange(service);
   }
 }
 

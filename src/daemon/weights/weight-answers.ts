@@ -1,7 +1,9 @@
 /** Asks endpoints for their weights, and keeps their answers for planning. */
 import type { Clock } from "../../base/clock.ts";
 import type { IpAddress } from "../../base/ip.ts";
+import type { Logger } from "../../base/log.ts";
 import { none } from "../../base/none.ts";
+import { type NextRun, Periodic } from "../../base/periodic.ts";
 import type { ServiceName } from "../../base/service-name.ts";
 import type { WeightAnswer } from "../../model/tuning.ts";
 import type { ServicePlan } from "../../plan/planner.ts";
@@ -19,8 +21,9 @@ const gatherMs = 500;
 /** An answer remains valid until this many requests in a row have failed. */
 const failuresUntilUnknown = 3;
 
-export interface WeightAnswersParts {
+export interface WeightAnswersContext {
   readonly clock: Clock;
+  readonly log: Logger;
   readonly ask: AskWeight;
   /** If undefined, a restart loses all answers. */
   readonly record?: NumberRecord;
@@ -54,7 +57,7 @@ interface AskedService {
 type AskedPlan = Pick<ServicePlan, "service" | "family" | "servicePorts" | "weightRequests">;
 
 export class WeightAnswers {
-  readonly #parts: WeightAnswersParts;
+  readonly #context: WeightAnswersContext;
   /** By `SERVICE ADDRESS`. */
   readonly #targets = new Map<string, Target>();
   readonly #services = new Map<ServiceName, AskedService>();
@@ -70,14 +73,14 @@ export class WeightAnswers {
   readonly #offset: number;
   /** Whether the record and the counts are outdated because targets were added or removed. */
   #isOutdated = false;
-  #cancel: (() => void) | undefined;
-  #isStopped = false;
+  readonly #task: Periodic;
 
-  constructor(parts: WeightAnswersParts) {
-    this.#parts = parts;
-    this.#offset = parts.random();
-    this.#isStopped = parts.isReadOnly;
-    this.#recalled = new Map(parts.record?.recalled);
+  constructor(context: WeightAnswersContext) {
+    this.#context = context;
+    this.#offset = context.random();
+    this.#recalled = new Map(context.record?.recalled);
+    const task = { name: "requests for weights", intervalMs: tickMs, maxShare: 0.5 };
+    this.#task = new Periodic({ ...task, run: async () => this.#tick() }, context);
   }
 
   /** The answer for planning. Before an endpoint is asked, the answer that an earlier run recorded. */
@@ -115,12 +118,11 @@ export class WeightAnswers {
     else if (known === undefined) {
       this.#services.set(service, { keys, changedMs: Number.NEGATIVE_INFINITY });
     }
-    this.#startTicking();
+    if (!this.#context.isReadOnly && !this.#isIdle) this.#task.start();
   }
 
   stop(): void {
-    this.#isStopped = true;
-    this.#cancel?.();
+    this.#task.stop();
   }
 
   #add(service: ServiceName, request: WeightRequest): void {
@@ -133,7 +135,7 @@ export class WeightAnswers {
       ...{ service, request },
       answer: known?.answer ?? this.#recall(key) ?? {},
       failures: 0,
-      dueMs: this.#parts.clock.monotonicMs() + this.#offset * this.#periodMs,
+      dueMs: this.#context.clock.monotonicMs() + this.#offset * this.#periodMs,
     };
     this.#isOutdated = true;
     this.#recalled.delete(key);
@@ -158,22 +160,21 @@ export class WeightAnswers {
   }
 
   get #periodMs(): number {
-    return Math.max(shortestPeriodMs, this.#parts.periodMs());
+    return Math.max(shortestPeriodMs, this.#context.periodMs());
   }
 
-  #startTicking(): void {
-    const isIdle = this.#targets.size === 0 && this.#changed.size === 0 && !this.#isOutdated;
-    if (this.#cancel !== undefined || this.#isStopped || isIdle) return;
-    this.#cancel = this.#parts.clock.after(tickMs, () => {
-      this.#cancel = undefined;
-      this.#startDue();
-      this.#reportChanges();
-      this.#startTicking();
-    });
+  get #isIdle(): boolean {
+    return this.#targets.size === 0 && this.#changed.size === 0 && !this.#isOutdated;
+  }
+
+  #tick(): NextRun {
+    this.#startDue();
+    this.#reportChanges();
+    return this.#isIdle ? "stop" : "paced";
   }
 
   #startDue(): void {
-    const nowMs = this.#parts.clock.monotonicMs();
+    const nowMs = this.#context.clock.monotonicMs();
     let left = requestsPerTick;
     for (let found = true; found && left > 0; ) {
       found = false;
@@ -185,7 +186,7 @@ export class WeightAnswers {
         queue.delete(key);
         this.#queues.delete(namespace);
         this.#queues.set(namespace, queue.set(key, target));
-        void this.#parts.ask(target.request).then((asked) => this.#note(key, target, asked));
+        void this.#context.ask(target.request).then((asked) => this.#note(key, target, asked));
         found = true;
         left -= 1;
         if (left === 0) return;
@@ -211,12 +212,12 @@ export class WeightAnswers {
   #noteChange(service: ServiceName): void {
     if (this.#changed.has(service)) return;
     const earliestMs = (this.#services.get(service)?.changedMs ?? 0) + this.#periodMs;
-    const nowMs = this.#parts.clock.monotonicMs();
+    const nowMs = this.#context.clock.monotonicMs();
     this.#changed.set(service, Math.max(nowMs + gatherMs, earliestMs));
   }
 
   #reportChanges(): void {
-    const nowMs = this.#parts.clock.monotonicMs();
+    const nowMs = this.#context.clock.monotonicMs();
     const due = [...this.#changed].filter(([, dueMs]) => dueMs <= nowMs).map(([name]) => name);
     for (const name of due) {
       this.#changed.delete(name);
@@ -225,7 +226,7 @@ export class WeightAnswers {
     }
     if (due.length === 0 && !this.#isOutdated) return;
     this.#isOutdated = false;
-    const { record, onChange, onCounts } = this.#parts;
+    const { record, onChange, onCounts } = this.#context;
     record?.keep(() => this.#weights());
     const answered = this.#weights().length;
     onCounts(answered, this.#targets.size - answered);

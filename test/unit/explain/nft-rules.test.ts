@@ -292,11 +292,23 @@ describe("explain with third-party nftables rules", () => {
     assert.match(passing.summary, balanced);
   });
 
-  it("does not evaluate INPUT chains behind IPVS for packets to a virtual server", async () => {
+  it("evaluates INPUT chains behind IPVS only if the endpoint is a process of this node", async () => {
     const drop = { drop: [verdict("drop")] };
-    const at = async (priority: number) =>
-      (await explainedWith(ruleset({ priority, rules: drop }))).verdict;
-    assert.deepEqual([await at(98), await at(100)], ["dropped", "balanced"]);
+    const at = (priority: number) => explainedWith(ruleset({ priority, rules: drop }));
+    assert.deepEqual([(await at(98)).verdict, (await at(100)).verdict], ["dropped", "balanced"]);
+    // The order of chains with the same priority as IPVS is unknown.
+    const [beside] = (await at(99)).packets;
+    assert.deepEqual(
+      beside?.path.filter(({ isMaybe }) => isMaybe).map(({ rule }) => rule),
+      ["drop"],
+    );
+    const host = endpointSlice({ endpoints: [endpoint("192.168.10.11", { nodeName: "node-1" })] });
+    await withNode([service(), host], async (onNode) => {
+      const none = [undefined, undefined, {}] as const;
+      const nft = ruleset({ priority: 100, rules: drop });
+      const { verdict: found } = await explained(onNode, client, web, [], ...none, nft);
+      assert.equal(found, "dropped");
+    });
   });
 
   it("follows third-party masquerading, and treats a translation as a possible match", async () => {

@@ -4,6 +4,7 @@ import type { AskedWeight } from "../../../../src/daemon/weights/ask-weight.ts";
 import { WeightAnswers } from "../../../../src/daemon/weights/weight-answers.ts";
 import type { WeightRequest } from "../../../../src/plan/weight-requests.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
+import { RecordingLogger } from "../../../support/recording-logger.ts";
 import { ip } from "../../../support/records.ts";
 
 const periodMs = 10_000;
@@ -25,6 +26,7 @@ beforeEach(() => {
 function build(recalled: Readonly<Record<string, number>> = {}, isReadOnly = false): WeightAnswers {
   return new WeightAnswers({
     clock,
+    log: new RecordingLogger(),
     isReadOnly,
     periodMs: () => periodMs,
     random: () => 0,
