@@ -102,13 +102,14 @@ function isInSet(text: string, { onPath }: PacketAtRule, { sets }: NodeState): b
   const directions = ends.split(",") as Direction[];
   const direction = directions[set.type.split(/[:,]/).indexOf("port") - 1];
   const known = onPath.stage === "answer" ? "src" : "dst";
-  if (direction !== undefined && set.type !== "bitmap:port") {
-    if (onPath.packet.protocol === "ICMP") return undefined;
+  if (direction !== undefined) {
+    if (onPath.packet.protocol === "ICMP" && set.type !== "bitmap:port") return undefined;
     const hasClientPort = [...set.entries].some(
-      (entry) => Number(/(?:tcp|udp|sctp):(\d+)/.exec(entry)?.[1]) >= lowestClientPort,
+      (entry) =>
+        Number(/(?<=^|(?:tcp|udp|sctp):)\d+(?=[ ,]|$)/.exec(entry)?.[0]) >= lowestClientPort,
     );
     if (direction !== known) return hasClientPort ? undefined : negated(not, false);
-  } else if (direction !== undefined && direction !== known) return undefined;
+  }
   return negated(not, findEntry(set, onPath, directions) !== undefined);
 }
 

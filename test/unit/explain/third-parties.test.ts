@@ -347,6 +347,8 @@ describe("explain in IPVS mode", () => {
       // The client's port is at least 32768.
       ["may", `${from},src`, "hash:ip,port", "192.168.10.1,tcp:40000"],
       ["balanced", `${from},src`, "hash:ip,port", "192.168.10.1,tcp:80"],
+      ["may", from, "bitmap:port", "40000"],
+      ["balanced", from, "bitmap:port", "80"],
       ["may", `${from} --return-nomatch`, "hash:net", "192.168.10.1"],
       ["may", "-m set --match-set unread src", "hash:ip"],
     ];
