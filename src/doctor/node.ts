@@ -137,6 +137,8 @@ export interface DaemonFacts extends Pick<Status, "conflicts"> {
 
 /** Facts that can be read without failure. */
 export interface Host extends Pick<Config, "mode" | "scheduler" | "isStrictArp"> {
+  /** Whether node ports are served at 127.0.0.1 in iptables mode. */
+  readonly servesLoopbackNodePorts: boolean;
   /** The kernel release from uname: `6.1.0-13-amd64`. */
   readonly kernelRelease: string;
   readonly cpuCount: number;

@@ -6,6 +6,8 @@ import { attempt } from "../base/attempt.ts";
 import type { Clock } from "../base/clock.ts";
 import { version } from "../base/version.ts";
 import { type Config, hasApiServer } from "../config/config.ts";
+import { servesLoopbackNodePorts } from "../daemon/node/iptables-facts.ts";
+import { nodePortNetworks } from "../daemon/node/node-facts.ts";
 import { type KernelReaders, openReaders } from "../kernel/open-readers.ts";
 import type { Node } from "./node.ts";
 import { readCluster } from "./read/cluster.ts";
@@ -59,6 +61,9 @@ export function openNode(
     mode,
     scheduler,
     isStrictArp,
+    servesLoopbackNodePorts:
+      config.nodePortAddresses.kind !== "primary" &&
+      servesLoopbackNodePorts(config, nodePortNetworks("IPv4", config, undefined)),
     missingCapabilities: readMissingCapabilities,
     modules: once(async () => readModules(readers, mode, await rulesWriter())),
     rulesWriter,

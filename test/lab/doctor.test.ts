@@ -228,6 +228,15 @@ function withoutModules(names: string, pattern: string): Pick<Breakage, "breaks"
   };
 }
 
+const skipIptablesMode =
+  unlessIptables("iptables mode needs it") || unlessNftables("iptables mode needs iptables");
+
+async function restartIn(mode: "ipvs" | "iptables"): Promise<void> {
+  await proxy.stop();
+  proxy.configure({ ...passive, mode });
+  await proxy.start();
+}
+
 /** Waits until the daemon has processed an object. */
 function served(address: string, isServed = true): Promise<number> {
   return eventually(() => shell("ipvsadm -Sn").includes(`${address}:`), isServed, 60_000);
@@ -290,10 +299,24 @@ describe("the doctor on a node with kube-ipvs", () => {
     problem: "disabled forwarding in iptables mode",
     ...sysctl("net.ipv4.ip_forward", "0", "1"),
     flags: { "proxy-mode": "iptables" },
-    complaints: ["forwarding fail", "packets fail"],
+    // The daemon runs in IPVS mode, so it has not set route_localnet.
+    complaints: ["forwarding fail", "packets fail", "route-localnet warn"],
     says: /ip_forward is 0/,
-    skip:
-      unlessIptables("iptables mode needs it") || unlessNftables("iptables mode needs iptables"),
+    skip: skipIptablesMode,
+  });
+  itReports({
+    problem: "loopback node ports that the kernel does not route",
+    breaks: async () => {
+      await restartIn("iptables");
+      const path = "/proc/sys/net/ipv4/conf/all/route_localnet";
+      await eventually(() => readFileSync(path, "utf8"), "1\n", 60_000);
+      writeFileSync(path, "0");
+    },
+    mends: () => restartIn("ipvs"),
+    flags: { "proxy-mode": "iptables" },
+    complaints: ["route-localnet warn"],
+    says: /route_localnet is 0; sysctl -w net\.ipv4\.conf\.all\.route_localnet=1/,
+    skip: skipIptablesMode,
   });
   itReports({
     problem: "source ports that overlap the node ports",

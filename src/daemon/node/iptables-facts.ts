@@ -1,5 +1,6 @@
 /** Facts about this node that planning needs only in iptables mode. Pure. */
-import { cidrContains, hostPrefixLength, type IpFamily } from "../../base/ip.ts";
+import { type Cidr, cidrContains, hostPrefixLength, type IpFamily } from "../../base/ip.ts";
+import type { Config } from "../../config/config.ts";
 import type { IptablesFamilyOptions, IptablesNodeOptions } from "../../plan/iptables/options.ts";
 import { loopbackAddresses } from "../../plan/loopback-node-ports.ts";
 import type { FamilyOptions, PlanOptions } from "../../plan/options.ts";
@@ -26,9 +27,6 @@ export function iptablesOptionsOf(facts: IptablesFacts): IptablesNodeOptions {
   };
 }
 
-/**
- * Includes loopback if nodePortAddresses does not restrict this family or names a network that contains 127.0.0.1.
- */
 function familyOptions(
   family: IpFamily,
   { nodePortAddresses }: FamilyOptions,
@@ -36,9 +34,7 @@ function familyOptions(
 ): IptablesFamilyOptions {
   const networks = nodePortNetworks(family, config, node);
   const servesAllAddresses = networks.length === 0;
-  const isLoopbackNamed = networks.some((network) => cidrContains(network, loopback));
-  const servesLoopback =
-    family === "IPv4" && config.servesLoopbackNodePorts && (servesAllAddresses || isLoopbackNamed);
+  const servesLoopback = family === "IPv4" && servesLoopbackNodePorts(config, networks);
   const addresses = new Set([...nodePortAddresses, ...(servesLoopback ? [loopback] : [])]);
   return {
     servesAllAddresses,
@@ -47,6 +43,15 @@ function familyOptions(
       : [...addresses].sort().map((address) => `${address}/${hostPrefixLength(family)}`),
     servesLoopback,
   };
+}
+
+/** Whether node ports on loopback are enabled, and nodePortAddresses names no networks or one that contains 127.0.0.1. */
+export function servesLoopbackNodePorts(
+  config: Pick<Config, "servesLoopbackNodePorts">,
+  networks: readonly Cidr[],
+): boolean {
+  const isNamed = networks.length === 0 || networks.some((one) => cidrContains(one, loopback));
+  return config.servesLoopbackNodePorts && isNamed;
 }
 
 const loopback = loopbackAddresses.IPv4;

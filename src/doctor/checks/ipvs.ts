@@ -16,6 +16,7 @@ import {
 import { type Host, isIpvsAvailable, type Node } from "../node.ts";
 
 const forwardPath = "net/ipv4/ip_forward";
+const localnetPath = "net/ipv4/conf/all/route_localnet";
 const reusePath = "net/ipv4/vs/conn_reuse_mode";
 const expirePath = "net/ipv4/vs/expire_nodest_conn";
 /** Without these settings, all traffic stops. The others affect individual connections. */
@@ -73,6 +74,23 @@ export const ipvsChecks: readonly Check[] = [
       if (value === undefined) return unknown("the kernel has no net.ipv4.ip_forward");
       const evidence = `net.ipv4.ip_forward is ${value}`;
       return value === "1" ? ok(evidence) : fail(evidence, command(forwardPath, "1"));
+    },
+  }),
+  check({
+    name: "route-localnet",
+    modes: ["iptables"],
+    needs: ["installed"],
+    why: "if this sysctl is 0, processes on the node cannot connect to node ports at 127.0.0.1",
+    read: ({ sysctl }) => sysctl(localnetPath),
+    judge(value, { servesLoopbackNodePorts }) {
+      const evidence = `${nameOf(localnetPath)} is ${value}`;
+      if (value === "1") return ok(evidence);
+      if (!servesLoopbackNodePorts)
+        return ok(`${evidence}; node ports are not served at 127.0.0.1`);
+      return warn(
+        evidence,
+        `${command(localnetPath, "1")}, or set iptables.localhostNodePorts: false`,
+      );
     },
   }),
   check({

@@ -32,6 +32,7 @@ const reuse = "net/ipv4/vs/conn_reuse_mode";
 const expire = "net/ipv4/vs/expire_nodest_conn";
 const localPorts = "net/ipv4/ip_local_port_range";
 const forward = "net/ipv4/ip_forward";
+const localnet = "net/ipv4/conf/all/route_localnet";
 const many = known({ virtualServers: 50_000, realServers: 250_000, connections: 0 });
 
 /** Packets from one source to default/web. */
@@ -485,6 +486,28 @@ const cases: readonly Case[] = [
     verdict: "fail",
     node: { mode: "iptables", sysctl: sysctlsWith({ [forward]: "0" }) },
     says: /sysctl -w net\.ipv4\.ip_forward=1/,
+  },
+
+  {
+    check: "route-localnet",
+    verdict: "ok",
+    node: { mode: "iptables", sysctl: sysctlsWith({ [localnet]: "1" }) },
+    says: /route_localnet is 1/,
+  },
+  {
+    check: "route-localnet",
+    verdict: "ok",
+    node: {
+      ...{ mode: "iptables", servesLoopbackNodePorts: false },
+      sysctl: sysctlsWith({ [localnet]: "0" }),
+    },
+    says: /node ports are not served at 127\.0\.0\.1/,
+  },
+  {
+    check: "route-localnet",
+    verdict: "warn",
+    node: { mode: "iptables", sysctl: sysctlsWith({ [localnet]: "0" }) },
+    says: /sysctl -w net\.ipv4\.conf\.all\.route_localnet=1, or/,
   },
 
   { check: "vip-collisions", verdict: "ok", node: {}, says: /or 1 other node,/ },

@@ -85,7 +85,8 @@ describe("an examination", () => {
     ];
     assert.deepEqual(await namesIn("userspace"), ["local-ports", ...everywhere]);
     assert.deepEqual(await namesIn("iptables"), [
-      ...["capabilities", "modules", "modules-folder", "forwarding", "conntrack"],
+      ...["capabilities", "modules", "modules-folder", "forwarding"],
+      ...["route-localnet", "conntrack"],
       ...["local-ports", "iptables-backends", ...everywhere, "iptables-lock"],
     ]);
   });

@@ -81,6 +81,7 @@ export function nodeWith(changed: Partial<Node> = {}): Node {
     mode: "ipvs",
     scheduler: "rr",
     isStrictArp: false,
+    servesLoopbackNodePorts: true,
     rulesWriter: async () => "iptables",
     missingCapabilities: known([]),
     modules: known([
