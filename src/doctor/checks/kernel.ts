@@ -25,6 +25,28 @@ const faults: readonly KernelFault[] = [
   { before: linux(4, 19), what: "kube-ipvs supports 4.19 and newer" },
 ];
 
+/** How to install a kernel's modules, by the release name that its distribution uses. `RELEASE` is the full name. */
+const modulePackages: readonly (readonly [release: RegExp, remedy: string])[] = [
+  // Enterprise Linux 10 has the modules of ipset and iptables only in kernel-modules-extra.
+  [/\.el\d/, "dnf install kernel-modules-RELEASE kernel-modules-extra-RELEASE"],
+  [/-(?:amd64|arm64)$/, "apt install --reinstall linux-image-RELEASE, or boot an installed kernel"],
+  [
+    /-kvm$/,
+    "apt install linux-image-generic and reboot, because Ubuntu's kvm kernels have no IPVS",
+  ],
+  [/^[\d.]+-\d+-[a-z]/, "apt install linux-modules-RELEASE linux-modules-extra-RELEASE"],
+  [
+    /-(?:talos|flatcar)/,
+    "use a version of the operating system whose image contains them, because modules cannot be added",
+  ],
+  [/^/, "install the kernel's extra modules for RELEASE, or use a kernel that has them"],
+];
+
+function modulesRemedy(release: string): string {
+  const found = modulePackages.find(([pattern]) => pattern.test(release));
+  return found === undefined ? "" : found[1].replaceAll("RELEASE", release);
+}
+
 export const kernelChecks: readonly Check[] = [
   check({
     // The checks that need IPVS are skipped if it is not available.
@@ -41,7 +63,7 @@ export const kernelChecks: readonly Check[] = [
         case "missing":
           return fail(
             `IPVS available: no, the kernel ${kernelRelease} has no ip_vs`,
-            "install the kernel's extra modules, use a kernel with CONFIG_IP_VS, or set mode: iptables",
+            `${modulesRemedy(kernelRelease)}, or set mode: iptables`,
           );
         case "unknown": {
           const evidence =
@@ -94,7 +116,7 @@ export const kernelChecks: readonly Check[] = [
       if (missing.length > 0) {
         const isOfIptables = mode === "ipvs" && missing.some((name) => /^(?:ip|xt)_/.test(name));
         const other = isOfIptables ? ", or set kubeIpvs.rules: nftables" : "";
-        const remedy = `install the kernel's extra modules for ${kernelRelease}, or a kernel that has them${other}`;
+        const remedy = `${modulesRemedy(kernelRelease)}${other}`;
         return fail(`the kernel has no ${missing.join(", ")}`, remedy);
       }
       const unsure = named("unknown");
@@ -129,11 +151,11 @@ export const kernelChecks: readonly Check[] = [
     needs: ["ipvs"],
     why: "without the scheduler, no virtual server can be created, and kube-ipvs does not start",
     read: (node) => node.schedulerProblem(),
-    judge(problem, { scheduler }) {
+    judge(problem, { scheduler, kernelRelease }) {
       if (problem === undefined) return ok(`${scheduler} is available`);
       return fail(
         problem,
-        `modprobe ip_vs_${scheduler} on the node, or set a different ipvs.scheduler`,
+        `modprobe ip_vs_${scheduler} on the node, or set a different ipvs.scheduler; if the module is missing: ${modulesRemedy(kernelRelease)}`,
       );
     },
   }),

@@ -193,6 +193,26 @@ const cases: readonly Case[] = [
     node: { modules: known([{ name: "xt_set", state: "missing" }]) },
     says: /no xt_set.*kubeIpvs\.rules: nftables/,
   },
+  ...(
+    [
+      ["6.12.0-211.el10.x86_64", "dnf install kernel-modules-R kernel-modules-extra-R"],
+      ["6.12.43+deb13-amd64", "apt install --reinstall linux-image-R"],
+      ["6.1.0-13-cloud-arm64", "apt install --reinstall linux-image-R"],
+      ["6.8.0-1021-aws", "apt install linux-modules-R linux-modules-extra-R"],
+      ["5.15.0-1045-kvm", "apt install linux-image-generic and reboot"],
+      ["6.12.40-talos", "use a version of the operating system"],
+      ["6.6.30-flatcar", "use a version of the operating system"],
+      ["6.12.43", "install the kernel's extra modules for R"],
+    ] as const
+  ).map(([kernelRelease, remedy]): Case => {
+    return {
+      ...{ check: "modules", verdict: "fail" },
+      node: { kernelRelease, modules: known([{ name: "dummy", state: "missing" }]) },
+      says: new RegExp(
+        `no dummy – ${remedy.replaceAll(/\bR\b/g, kernelRelease)}`.replaceAll(/[.+]/g, "\\$&"),
+      ),
+    };
+  }),
   {
     check: "modules",
     verdict: "unknown",
