@@ -305,20 +305,6 @@ describe("the doctor on a node with kube-ipvs", () => {
     skip: skipIptablesMode,
   });
   itReports({
-    problem: "loopback node ports that the kernel does not route",
-    breaks: async () => {
-      await restartIn("iptables");
-      const path = "/proc/sys/net/ipv4/conf/all/route_localnet";
-      await eventually(() => readFileSync(path, "utf8"), "1\n", 60_000);
-      writeFileSync(path, "0");
-    },
-    mends: () => restartIn("ipvs"),
-    flags: { "proxy-mode": "iptables" },
-    complaints: ["route-localnet warn"],
-    says: /route_localnet is 0; sysctl -w net\.ipv4\.conf\.all\.route_localnet=1/,
-    skip: skipIptablesMode,
-  });
-  itReports({
     problem: "source ports that overlap the node ports",
     ...sysctl("net.ipv4.ip_local_port_range", "1024 60999", "32768 60999"),
     complaints: ["local-ports warn"],
@@ -575,6 +561,22 @@ describe("the doctor on a node with kube-ipvs", () => {
       complaints: ["version warn"],
       says: /kube-ipvs 0\.0\.9 is running, but this program is .*restart kube-ipvs/,
     });
+  });
+
+  // Afterwards, the daemon removes all chains of iptables mode.
+  itReports({
+    problem: "loopback node ports that the kernel does not route",
+    breaks: async () => {
+      await restartIn("iptables");
+      const path = "/proc/sys/net/ipv4/conf/all/route_localnet";
+      await eventually(() => readFileSync(path, "utf8"), "1\n", 60_000);
+      writeFileSync(path, "0");
+    },
+    mends: () => restartIn("ipvs"),
+    flags: { "proxy-mode": "iptables" },
+    complaints: ["route-localnet warn"],
+    says: /route_localnet is 0; sysctl -w net\.ipv4\.conf\.all\.route_localnet=1/,
+    skip: skipIptablesMode,
   });
 });
 
