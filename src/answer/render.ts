@@ -131,10 +131,11 @@ export function table<Row>(
       ];
     });
     const names = dropped.map(({ column }) => column.title).join(", ");
+    const note = `(not shown: ${names}; -o wide shows all columns)`;
     return [
       ...(details === undefined ? titles : []),
       ...lines,
-      ...(names === "" ? [] : [`(not shown: ${names}; -o wide shows all columns)`]),
+      ...(names === "" ? [] : hanging("", note, form)),
     ];
   };
 }

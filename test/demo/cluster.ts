@@ -26,6 +26,8 @@ const here = import.meta.dirname;
 const program = join(here, "../../dist/kube-ipvs");
 /** Detects hangs. On a busy machine, the lab kernel takes minutes. */
 const readyTimeoutMs = 180_000;
+/** The demo indents output by five columns and prints at most 80. */
+const outputWidth = "75";
 
 export interface Traffic {
   /** Ends the traffic and returns the counts. */
@@ -115,9 +117,10 @@ export class Cluster {
   }
 
   /** Runs an operator's command with the daemon's flags, and returns its output and exit status. */
-  async command(...args: readonly string[]): Promise<CommandResult> {
+  async command(...command: readonly string[]): Promise<CommandResult> {
     try {
-      const { stdout } = await promisify(execFile)(program, [...args, ...this.#daemonFlags]);
+      const args = [...command, "--width", outputWidth, ...this.#daemonFlags];
+      const { stdout } = await promisify(execFile)(program, args);
       return { status: 0, output: stdout };
     } catch (error) {
       const { code, stdout = "", stderr = "" } = error as Partial<CommandFailure>;

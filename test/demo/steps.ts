@@ -76,10 +76,9 @@ async function removeEndpoint(cluster: Cluster): Promise<readonly Check[]> {
   await cluster.waitFor(() => !shell("ipvsadm -Sn").includes(`${leaving.address}:8080 -m -w 1`));
   const elapsedMs = performance.now() - beganMs;
   show(`${leaving.name} got no new connections after ${elapsedMs.toFixed(0)} ms.`);
-  show(
-    "The daemon reads the folder 50 ms after a change. Here, traffic, pods, daemon and ipvsadm share",
-  );
-  show("one slow processor. For changes from an API server, see docs/reports/benchmarks.md");
+  show("The daemon reads the folder 50 ms after a change. Here, traffic, pods,");
+  show("daemon and ipvsadm share one slow processor. For changes from an API");
+  show("server, see docs/reports/benchmarks.md");
   show(`${leaving.name} keeps serving for ${terminationMs / 1_000} s, like a terminating pod`);
   await pause(terminationMs);
   await cluster.stopPod(leaving);
@@ -115,10 +114,10 @@ async function addEndpoint(cluster: Cluster): Promise<readonly Check[]> {
 async function kernelState(): Promise<readonly Check[]> {
   const servers = shell("ipvsadm -Ln");
   const sets = shell("ipset save | grep ^add");
-  const addresses = shell("ip -o -4 addr show dev kube-ipvs0");
+  const addresses = shell("ip -br -4 addr show dev kube-ipvs0");
   show(`$ ipvsadm -Ln\n${servers}`);
   show(`$ ipset save | grep ^add\n${sets}`);
-  show(`$ ip -o -4 addr show dev kube-ipvs0\n${addresses.replaceAll(/\s+/g, " ")}`);
+  show(`$ ip -br -4 addr show dev kube-ipvs0\n${addresses}`);
   const wantedEntries = [
     `KUBE-CLUSTER-IP ${clusterIp},tcp:80`,
     `KUBE-NODE-PORT-TCP ${nodePort}`,
@@ -148,7 +147,7 @@ async function daemonState(): Promise<readonly Check[]> {
   const health = await fetchText("http://127.0.0.1:10256/healthz");
   const metrics = (await fetchText("http://127.0.0.1:10249/metrics")) ?? "";
   show(`$ curl localhost:10249/proxyMode\n${mode}`);
-  show(`$ curl localhost:10256/healthz\n${health}`);
+  show(`$ curl localhost:10256/healthz | tr , '\\n'\n${health?.replaceAll(",", "\n")}`);
   const lines = metrics.split("\n").filter((line) => shownMetrics.test(line));
   show(`$ curl localhost:10249/metrics    # five of them\n${lines.join("\n")}`);
   return [
@@ -176,7 +175,7 @@ async function operatorCommands(cluster: Cluster): Promise<readonly Check[]> {
   const services = await ask("services", "web");
   const explained = await ask("explain", "--from", clientAddress, "--to", `${clusterIp}:80`);
   const plan = await ask("plan");
-  const [verdict = ""] = explained.output.split("\n");
+  const [verdict = ""] = explained.output.split("\n\n");
   const count = pods.length;
   return [
     { text: "status: OK", isGood: status.status === 0 && /^OK, /.test(status.output) },
@@ -186,7 +185,9 @@ async function operatorCommands(cluster: Cluster): Promise<readonly Check[]> {
     },
     {
       text: "explain: packets from outside are masqueraded, as the pods saw it",
-      isGood: verdict.endsWith(`over ${count} of ${count} endpoints and masqueraded`),
+      isGood: verdict
+        .replaceAll(/\s+/g, " ")
+        .endsWith(`over ${count} of ${count} endpoints and masqueraded`),
     },
     {
       text: "plan: no changes",

@@ -49,7 +49,8 @@ describe("a table", () => {
       "        KUBE-CLUSTER-IP",
       "        dst,dst -j ACCEPT",
       "second  -",
-      "(not shown: COUNT; -o wide shows all columns)",
+      "(not shown: COUNT; -o wide",
+      "shows all columns)",
     ]);
   });
 
