@@ -47,6 +47,7 @@ const settingsByName: Readonly<Record<string, Settings>> = {
   namespaces: { waits: true },
   tuning: { waits: true },
   "node-replacement": { waits: true },
+  "stopped-traffic": { waits: true },
   "weight-signals": { waits: true },
   "kernels/flushed-rulesets": { waits: true },
 };

@@ -1,6 +1,9 @@
 /**
- * Tests `kubeIpvs.unboundAddresses` with real packets: a node-local DNS, which has the cluster DNS address on its own
+ * Tests `kubeIpvs.unboundAddresses` with real packets: node-local DNS, which has the cluster DNS address on its own
  * link, and an announcer, which has a load-balancer IP. Each test covers both IP families.
+ *
+ * Node-local DNS has the link, addresses, rules and upstream Service that its manifest for iptables mode requests:
+ * `cluster/addons/dns/nodelocaldns` in kubernetes/kubernetes, and `cmd/node-cache` in kubernetes/dns.
  */
 import assert from "node:assert/strict";
 import { createSocket } from "node:dgram";
@@ -8,6 +11,7 @@ import { once } from "node:events";
 import { connect, createServer } from "node:net";
 import { text } from "node:stream/consumers";
 import { after, before, describe, it } from "node:test";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { type IpFamily, ipFamilies } from "../../src/base/ip.ts";
 import { openIn } from "../support/client-traffic.ts";
 import { LabNode, until } from "../support/lab-node.ts";
@@ -22,8 +26,20 @@ const [coreDns, pod] = [
   { name: "pod-2", address: "10.244.1.20" },
 ];
 const places = {
-  IPv4: { dns: "10.96.0.10", balancer: "203.0.113.7", pod: coreDns.address, prefix: 32 },
-  IPv6: { dns: "fd00:96::a", balancer: "2001:db8:203::7", pod: "fd00:244:1::10", prefix: 128 },
+  IPv4: {
+    dns: "10.96.0.10",
+    upstream: "10.96.0.11",
+    local: "169.254.20.10",
+    balancer: "203.0.113.7",
+    ...{ pod: coreDns.address, prefix: 32, tool: "iptables-restore" },
+  },
+  IPv6: {
+    dns: "fd00:96::a",
+    upstream: "fd00:96::b",
+    local: "fd00:53::a",
+    balancer: "2001:db8:203::7",
+    ...{ pod: "fd00:244:1::10", prefix: 128, tool: "ip6tables-restore" },
+  },
 };
 const agentLink = "nodelocaldns";
 const announcerLink = "announcer0";
@@ -36,27 +52,36 @@ const slicePorts = [
   { name: "dns", protocol: "UDP", port: podPort },
   { name: "dns-tcp", protocol: "TCP", port: podPort },
 ];
+const ports = [
+  { name: "dns", protocol: "UDP", port, targetPort: podPort },
+  { name: "dns-tcp", protocol: "TCP", port, targetPort: podPort },
+];
+const upstreamName = "kube-dns-upstream";
 const objects = [
+  service({
+    name: upstreamName,
+    clusterIps: [places.IPv4.upstream, places.IPv6.upstream],
+    ports,
+  }),
   service({
     name: "kube-dns",
     type: "LoadBalancer",
     clusterIps: [places.IPv4.dns, places.IPv6.dns],
-    ports: [
-      { name: "dns", protocol: "UDP", port, targetPort: podPort },
-      { name: "dns-tcp", protocol: "TCP", port, targetPort: podPort },
-    ],
+    ports,
     spec: { allocateLoadBalancerNodePorts: false },
     status: {
       loadBalancer: { ingress: ipFamilies.map((family) => ({ ip: places[family].balancer })) },
     },
   }),
-  ...ipFamilies.map((family) =>
-    endpointSlice({
-      name: `kube-dns-${family.toLowerCase()}`,
-      service: "kube-dns",
-      endpoints: [places[family].pod],
-      ports: slicePorts,
-    }),
+  ...ipFamilies.flatMap((family) =>
+    ["kube-dns", upstreamName].map((name) =>
+      endpointSlice({
+        name: `${name}-${family.toLowerCase()}`,
+        service: name,
+        endpoints: [places[family].pod],
+        ports: slicePorts,
+      }),
+    ),
   ),
 ];
 const unbound = ipFamilies.flatMap((family) => {
@@ -64,17 +89,50 @@ const unbound = ipFamilies.flatMap((family) => {
   return [`${dns}/${prefix}`, `${balancer}/${prefix}`];
 });
 
-/** Answers with `name` over UDP and TCP. Returns a function that stops this. */
+/** The input of iptables-restore that adds or deletes node-local DNS's rules for an address. */
+function agentRules(verb: "I" | "D", address: string): string {
+  const [to, from] = [`-d ${address} --dport`, `-s ${address} --sport`];
+  const rule = (chain: string, protocol: string, match: string, target: string): string =>
+    `-${verb} ${chain} -p ${protocol} ${match} -j ${target}`;
+  const perProtocol = ["tcp", "udp"].map((protocol) => ({
+    raw: [
+      rule("PREROUTING", protocol, `${to} ${port}`, "NOTRACK"),
+      rule("OUTPUT", protocol, `${from} ${port}`, "NOTRACK"),
+      rule("OUTPUT", protocol, `${to} ${port}`, "NOTRACK"),
+    ],
+    filter: [
+      rule("INPUT", protocol, `${to} ${port}`, "ACCEPT"),
+      rule("OUTPUT", protocol, `${from} ${port}`, "ACCEPT"),
+    ],
+  }));
+  const health = [to, from].map((match) => rule("OUTPUT", "tcp", `${match} 8080`, "NOTRACK"));
+  return [
+    ...["*raw", ...perProtocol.flatMap(({ raw }) => raw), ...health, "COMMIT"],
+    ...["*filter", ...perProtocol.flatMap(({ filter }) => filter), "COMMIT", ""],
+  ].join("\n");
+}
+
+/** Answers over UDP and TCP. Returns a function that stops this. */
 async function answer(
   namespace: string,
-  name: string,
+  reply: () => Promise<string>,
   at: string,
   on: number,
 ): Promise<() => void> {
   const datagrams = createSocket(at.includes(":") ? "udp6" : "udp4");
-  datagrams.on("message", (_, { address, port: from }) => datagrams.send(name, from, address));
+  // The sockets may be closed before the reply is known.
+  datagrams.on("message", (_, { address, port: from }) => {
+    reply()
+      .then((name) => datagrams.send(name, from, address))
+      .catch(() => {});
+  });
   // A client resets its connection when it stops waiting.
-  const server = createServer((socket) => socket.on("error", () => {}).end(name));
+  const server = createServer((socket) => {
+    socket.on("error", () => {});
+    reply()
+      .then((name) => socket.end(name))
+      .catch(() => {});
+  });
   await openIn(namespace, async () => {
     datagrams.bind(on, at);
     await once(datagrams, "listening");
@@ -89,25 +147,31 @@ async function answer(
   };
 }
 
-/** The names that answer over UDP and TCP, for example `agent agent`. */
+function askedOverTcp(address: string): Promise<string> {
+  const stream = connect({ host: address, port });
+  stream.setTimeout(2_000, () => stream.destroy(new Error("nobody")));
+  return text(stream).catch(() => "nobody");
+}
+
+/** The names that answer over UDP and TCP, for example `coredns coredns`. */
 async function asked(namespace: string, address: string): Promise<string> {
   const socket = createSocket(address.includes(":") ? "udp6" : "udp4");
-  const answers = openIn(namespace, async () => {
+  const answers = await openIn(namespace, async () => {
     // ICMP "port unreachable" arrives as an error.
     socket.on("error", () => {});
     socket.bind(0);
     await once(socket, "listening");
     socket.send("?", port, address);
-    const stream = connect({ host: address, port });
-    stream.setTimeout(2_000, () => stream.destroy(new Error("nobody")));
-    const overTcp = text(stream).catch(() => "nobody");
+    const overTcp = askedOverTcp(address);
     const overUdp = once(socket, "message", { signal: AbortSignal.timeout(2_000) }).then(
       ([message]) => String(message),
       () => "nobody",
     );
-    return (await Promise.all([overUdp, overTcp])).join(" ");
+    // The connection's socket is created in the next turn.
+    await nextTurn();
+    return [overUdp, overTcp];
   });
-  return answers.finally(() => socket.close());
+  return (await Promise.all(answers).finally(() => socket.close())).join(" ");
 }
 
 /** Whether kube-ipvs makes the address local, by an address or a route. */
@@ -147,18 +211,31 @@ describe("kubeIpvs.unboundAddresses", () => {
     shell(["set -e", `ip link add ${name} type dummy`, ...lines].join("\n"));
   }
 
+  function changeAgentRules(verb: "I" | "D"): void {
+    for (const family of ipFamilies) {
+      const { local, dns, tool } = places[family];
+      shell(`${tool} -w 5 --noflush << END\n${agentRules(verb, local)}${agentRules(verb, dns)}END`);
+    }
+  }
+
+  /** Starts node-local DNS, which asks CoreDNS over TCP. */
   async function startAgent(): Promise<void> {
     addLink(
       agentLink,
-      ipFamilies.map((family) => places[family].dns),
+      ipFamilies.flatMap((family) => [places[family].local, places[family].dns]),
     );
-    for (const family of ipFamilies)
-      ends.push(await answer("node", "agent", places[family].dns, port));
+    for (const family of ipFamilies) {
+      const { local, dns, upstream } = places[family];
+      const reply = async (): Promise<string> => `agent(${await askedOverTcp(upstream)})`;
+      for (const address of [local, dns]) ends.push(await answer("node", reply, address, port));
+    }
+    changeAgentRules("I");
   }
 
   function stopAgent(): void {
     for (const end of ends.splice(0)) end();
     shell(`ip link del ${agentLink}`);
+    changeAgentRules("D");
   }
 
   const start = (...flags: readonly string[]) =>
@@ -182,18 +259,20 @@ describe("kubeIpvs.unboundAddresses", () => {
       sysctl -qw net.ipv6.conf.all.forwarding=1
     `);
     for (const family of ipFamilies)
-      await answer(coreDns.name, "coredns", places[family].pod, podPort);
+      await answer(coreDns.name, async () => "coredns", places[family].pod, podPort);
     node.apply(...objects);
   });
 
   after(() => node.destroy());
 
-  it("is not set: IPVS takes the cluster IP's packets before the agent gets them", async () => {
+  it("is not set: IPVS takes the cluster IP's packets before node-local DNS, and its rules stop those of the node", async () => {
     await startAgent();
     await start();
     for (const family of ipFamilies) {
       const { dns } = places[family];
-      for (const from of [pod.name, "node"]) await answers(from, dns, "coredns coredns");
+      await answers(pod.name, dns, "coredns coredns");
+      // Packets without connection tracking are not masqueraded.
+      await answers("node", dns, "nobody nobody");
       assert.ok(isBound(dns));
     }
     stopAgent();
@@ -223,11 +302,13 @@ describe("kubeIpvs.unboundAddresses", () => {
         }
       });
 
-      it("leaves the cluster IP to the agent while its link has it", async () => {
+      it("leaves the cluster IP to node-local DNS while its link has it, and serves its upstream Service", async () => {
         await startAgent();
+        const agent = "agent(coredns)";
         for (const family of ipFamilies) {
-          const { dns } = places[family];
-          for (const from of [pod.name, "node"]) await answers(from, dns, "agent agent");
+          const { dns, local } = places[family];
+          for (const from of [pod.name, "node"])
+            for (const address of [dns, local]) await answers(from, address, `${agent} ${agent}`);
           await until(
             async () => !isBound(dns) && !hasServer(dns),
             waitMs,
