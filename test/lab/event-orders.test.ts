@@ -22,9 +22,9 @@ import {
 } from "../support/objects.ts";
 import { ObjectBook } from "../support/random-walk/object-book.ts";
 import { planFromScratch, portRangeMarks } from "../support/random-walk/plan-from-scratch.ts";
+import { startSettings } from "../support/random-walk/walk-step.ts";
 import { differencesIn } from "../support/random-walk/walker.ts";
 
-const settings = { scheduler: "rr", excludeCidrs: [], nodePortAddresses: [] };
 const soon = { verificationPeriod: "1s", ruleCheckPeriod: "1s", portRangeMarks };
 
 /** A node with its objects, and manual changes to it. */
@@ -96,7 +96,7 @@ class Stage {
     const held = this.node.holders();
     return planFromScratch({
       objects: this.#book.all(),
-      settings,
+      settings: startSettings,
       commands: this.#commands,
       held,
     });

@@ -104,12 +104,13 @@ export class LabWalkNode implements WalkNode {
 
 function nodeSettings(settings: WalkSettings): NodeSettings {
   const { scheduler, excludeCidrs, nodePortAddresses } = settings;
+  const { unboundAddresses, masqueradeNodeToLocal } = settings;
   return {
     nodePortAddresses,
     ipvs: { scheduler, excludeCIDRs: excludeCidrs },
     kubeIpvs: {
       ...{ verificationPeriod: "1s", ruleCheckPeriod: "1s", manualWeights: "repair" },
-      portRangeMarks,
+      ...{ portRangeMarks, unboundAddresses, masqueradeNodeToLocal },
     },
   };
 }

@@ -34,10 +34,13 @@ export const portRangeMarks = "0x3fff0000";
 /** Converts settings to the program's flags. */
 export function flagsOf(settings: WalkSettings): Readonly<Record<string, string>> {
   const { scheduler, excludeCidrs, nodePortAddresses } = settings;
+  const { unboundAddresses, masqueradeNodeToLocal } = settings;
   return {
     "ipvs-scheduler": scheduler,
     "ipvs-exclude-cidrs": excludeCidrs.join(","),
     "nodeport-addresses": nodePortAddresses.join(","),
+    "kube-ipvs-unbound-addresses": unboundAddresses.join(","),
+    "kube-ipvs-masquerade-node-to-local": String(masqueradeNodeToLocal),
     "kube-ipvs-manual-weights": "repair",
     "kube-ipvs-port-range-marks": portRangeMarks,
   };

@@ -10,7 +10,18 @@ export interface WalkSettings {
   readonly scheduler: string;
   readonly excludeCidrs: readonly string[];
   readonly nodePortAddresses: readonly string[];
+  readonly unboundAddresses: readonly string[];
+  readonly masqueradeNodeToLocal: boolean;
 }
+
+/** The settings at the beginning of every walk. */
+export const startSettings: WalkSettings = {
+  scheduler: "rr",
+  excludeCidrs: [],
+  nodePortAddresses: [],
+  unboundAddresses: [],
+  masqueradeNodeToLocal: false,
+};
 
 export type WalkStep =
   /** A cluster change, which may happen while the program is stopped. */
@@ -52,6 +63,14 @@ const configurations: fc.Arbitrary<Partial<WalkSettings>> = fc.oneof(
       ["172.16.0.0/16"],
     ),
   }),
+  fc.record({
+    unboundAddresses: fc.constantFrom<readonly string[]>(
+      [],
+      ["10.96.0.0/16", "203.0.113.1/32"],
+      ["fd00:96::/64", "198.51.100.0/24", "2001:db8::1/128"],
+    ),
+  }),
+  fc.record({ masqueradeNodeToLocal: fc.boolean() }),
 );
 
 const steps: fc.Arbitrary<WalkStep> = fc.oneof(

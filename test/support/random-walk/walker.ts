@@ -15,7 +15,7 @@ import { damageCommand, ownershipKinds, placeOf } from "./damage.ts";
 import { type ForeignServer, foreignServers, isClaimed } from "./foreign-server.ts";
 import { ObjectBook } from "./object-book.ts";
 import { planFromScratch } from "./plan-from-scratch.ts";
-import type { WalkSettings, WalkStep } from "./walk-step.ts";
+import { startSettings, type WalkSettings, type WalkStep } from "./walk-step.ts";
 
 /** A node with the daemon, on a fake kernel or on a real one. */
 export interface WalkNode {
@@ -39,13 +39,12 @@ export interface WalkNode {
   settleAs(expected: (held: Holders) => Promise<KernelState>): Promise<KernelState>;
 }
 
-const firstSettings: WalkSettings = { scheduler: "rr", excludeCidrs: [], nodePortAddresses: [] };
-
-/** Node addresses that are added and removed. The last two do not exist at the beginning. */
+/** Node addresses that are added and removed. Only the first exists at the beginning. */
 const togglingAddresses = [
   "172.16.5.11/24 dev eth1",
   "198.51.100.1/24 dev eth1",
   "192.168.10.12/24 dev eth0",
+  "10.96.0.11/32 dev eth1",
 ];
 /** Maximum number of repeated repairs. With more, repairs would back off for longer than the walk. */
 const mostRepeats = 3;
@@ -53,7 +52,7 @@ const mostRepeats = 3;
 export class Walker {
   readonly #node: WalkNode;
   readonly #objects = new ObjectBook();
-  #settings = firstSettings;
+  #settings = startSettings;
   readonly #foreign: ForeignServer[] = [];
   readonly #nodeAddresses = new Set(togglingAddresses.slice(0, 1));
   readonly #repeats = new Map<string, number>();
