@@ -74,7 +74,10 @@ export interface NftSet {
   readonly elements: readonly NftElement[];
 }
 
-/** Hooks of the `bridge` family are INGRESS for packets that enter a bridge, and EGRESS for those that leave it. */
+/**
+ * Hooks of the `bridge` family are INGRESS for packets that enter a bridge, EGRESS for those that leave it, and FORWARD
+ * between its ports.
+ */
 export type NftHook =
   | "INGRESS"
   | "PREROUTING"

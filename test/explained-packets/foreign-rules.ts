@@ -335,6 +335,7 @@ const hostFirewall: ForeignRules = {
         "-A PREROUTING -p udp -m udp --dport 53 -j CT --notrack",
         "-A PREROUTING -i eth0 -s 10.244.0.0/16 -j DROP",
         "-A PREROUTING ! -i lo -d 127.0.0.0/8 -j DROP",
+        "-A PREROUTING -p udp -m conntrack --ctstate INVALID -j DROP",
         "-A OUTPUT -o eth0 -d 10.244.2.10/32 -j DROP",
       ],
       0.2,
@@ -441,7 +442,10 @@ const nftIngress: ForeignRules = {
     nft([
       "table inet early {",
       "chain ingress { type filter hook ingress device eth0 priority 0; policy accept;",
-      draw.one(["ip saddr 192.168.20.1 drop", "udp dport 80 drop", "tcp dport 30010 drop"]),
+      draw.one([
+        ...["ip saddr 192.168.20.1 drop", "udp dport 80 drop", "tcp dport 30010 drop"],
+        "tcp dport 80 ct state invalid drop",
+      ]),
       "}",
       "}",
     ]),

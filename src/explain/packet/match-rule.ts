@@ -12,6 +12,8 @@ export interface PacketAtRule {
   readonly onPath: PacketOnPath;
   /** False in OUTPUT and POSTROUTING, where rules cannot match the input interface. */
   readonly hasInLink: boolean;
+  /** Whether the packet belongs to a connection. */
+  readonly isTracked: boolean;
   /** Decides whether a rule with a random match matches. */
   readonly draw: () => boolean;
 }
@@ -72,7 +74,7 @@ function isMatch(
     case "mark":
       return ((onPath.mark & match.mask) >>> 0 === match.value) !== match.isNegated;
     case "conntrack-state":
-      return isInState(match, onPath) !== (match.isNegated === true);
+      return isInState(match, at) !== (match.isNegated === true);
     case "address-type":
       return isOfType(match, onPath, state) !== match.isNegated;
     case "physical-in":
@@ -90,8 +92,9 @@ function inLinkOf({ hasInLink, onPath: { packet } }: PacketAtRule): string {
 
 function isInState(
   { states }: Match & { kind: "conntrack-state" },
-  { packet, destination, port, stage }: PacketOnPath,
+  { isTracked, onPath: { packet, destination, port, stage } }: PacketAtRule,
 ): boolean {
+  if (!isTracked) return states.includes("INVALID");
   if (stage === "answer") return states.includes("ESTABLISHED");
   const isTranslated = destination !== packet.destination || port !== packet.port;
   const state = stage === undefined ? "NEW" : "ESTABLISHED";

@@ -1,12 +1,12 @@
 /** The values that expressions of nftables rules load from a packet, as far as they are known. Pure. */
 import { familyOf, type IpAddress, type IpFamily, ipAddressToBytes } from "../../base/ip.ts";
 import { protocolNumbers } from "../../base/protocol.ts";
-import type { NftHook, NftSet, NftSource } from "../../state/nft-rule.ts";
+import type { NftBaseChain, NftSet, NftSource } from "../../state/nft-rule.ts";
 import { isHere, type NodeState } from "./node-state.ts";
-import type { PacketOnPath } from "./packet.ts";
+import { isTrackedEarly, type PacketOnPath } from "./packet.ts";
 
 export interface NftPlace {
-  readonly hook: NftHook;
+  readonly chain: NftBaseChain;
   readonly onPath: PacketOnPath;
   readonly state: NodeState;
   /** Whether the packet passes an unknown port of a bridge. */
@@ -73,14 +73,18 @@ function protocolNumber({ packet: { protocol, family } }: PacketOnPath): number 
 }
 
 /** Undefined if the link is unknown. Empty if packets have no input link at this hook. */
-function inLinkOf({ hook, isBridgePort, onPath: { packet } }: NftPlace): string | undefined {
+function inLinkOf({
+  chain: { hook },
+  isBridgePort,
+  onPath: { packet },
+}: NftPlace): string | undefined {
   if (isBridgePort) return undefined;
   if (hook === "OUTPUT" || hook === "POSTROUTING" || hook === "EGRESS") return "";
   if (packet.isFromNode) return "lo";
   return packet.inLink === "" ? undefined : packet.inLink;
 }
 
-function outLinkOf({ hook, isBridgePort, ...place }: NftPlace): string | undefined {
+function outLinkOf({ chain: { hook }, isBridgePort, ...place }: NftPlace): string | undefined {
   const {
     onPath: { destination },
     state,
@@ -115,10 +119,17 @@ function linkValue(name: string | undefined): Value {
   return known(bytes);
 }
 
+/** NF_IP_PRI_CONNTRACK. */
+const trackingPriority = -200;
+
 /** NFT_CT_*. */
-function ctValue(key: number, { onPath }: NftPlace): Value {
+function ctValue(key: number, { chain, onPath }: NftPlace): Value {
   const { packet, destination, port, stage } = onPath;
-  // IP_CT_* as bits: established 2, new 8.
+  const { hook, priority, isBridge } = chain;
+  const isEarly = hook === "INGRESS" || priority < trackingPriority;
+  // IP_CT_* as bits: invalid 1, established 2, new 8. Connection tracking in bridges is optional.
+  if (isBridge === true) return unknown(4);
+  if (isEarly && !isTrackedEarly(hook, onPath)) return key === 0 ? hostWord(1) : unknown(4);
   if (key === 0) return hostWord(stage === undefined ? 8 : 2);
   if (key === 1) return known([stage === "answer" ? 1 : 0]);
   if (key !== 2) return unknown(4);

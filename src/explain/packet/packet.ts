@@ -1,5 +1,6 @@
 import type { IpAddress, IpFamily } from "../../base/ip.ts";
 import type { Protocol } from "../../base/protocol.ts";
+import type { NftHook } from "../../state/nft-rule.ts";
 
 /** A connection's first packet, as received or as sent by a local process. */
 export interface Packet {
@@ -33,4 +34,21 @@ export interface PacketOnPath {
   readonly endpointPort?: number;
   /** The original destination (the virtual server), after IPVS has changed it. */
   readonly virtual?: { readonly address: IpAddress; readonly port: number };
+}
+
+/**
+ * Whether a packet belongs to a connection in chains before connection tracking, such as those of the raw table. Packets
+ * that IPVS sends and packets from the loopback link already do.
+ */
+export function isTrackedEarly(hook: NftHook, { packet, virtual }: PacketOnPath): boolean {
+  switch (hook) {
+    case "INGRESS":
+      return false;
+    case "PREROUTING":
+      return packet.isFromNode;
+    case "OUTPUT":
+      return !packet.isFromNode || virtual !== undefined;
+    default:
+      return true;
+  }
 }

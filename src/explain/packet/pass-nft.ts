@@ -42,8 +42,8 @@ export function passNft(
     if (chain.hook !== hook || chain.priority < first || chain.priority >= end) continue;
     const passage = passageOf(chain, onPath, state);
     if (passage === "none") continue;
-    const isSure = passage === "sure" && certainty === undefined;
-    const isBridgePort = passage === "bridge port";
+    const isSure = passage.startsWith("sure") && certainty === undefined;
+    const isBridgePort = passage.endsWith("bridge port");
     const walk: Walk = { chain, onPath, state, isBridgePort, steps: [], isMasqueraded };
     const result = walkChain(chain.name, walk, isSure, 0);
     const isStopped = result === "dropped" || result === "refused";
@@ -59,14 +59,15 @@ export function passNft(
 }
 
 /**
- * Whether a packet passes a chain. The port through which it enters or leaves a bridge is unknown, as are the chains of
- * the `bridge` family that it passes there.
+ * Whether a packet passes a chain. The port through which it enters or leaves a bridge is unknown. If br_netfilter is
+ * on, the kernel may translate or route a packet while it is in the bridge, so it may pass a chain of the `bridge`
+ * family with other addresses, or not at all.
  */
 function passageOf(
   { hook, devices, isBridge = false, isNat = false }: NftBaseChain,
   { packet, destination, stage }: PacketOnPath,
-  { network: { routes } }: NodeState,
-): "sure" | "unknown link" | "bridge port" | "none" {
+  { network: { routes, isBridgeFiltered } }: NodeState,
+): "sure" | "sure at a bridge port" | "unknown link" | "bridge port" | "none" {
   if (isNat && stage !== undefined) return "none";
   if (devices === undefined && !isBridge) return "sure";
   const isOut = hook === "EGRESS";
@@ -74,7 +75,9 @@ function passageOf(
   const link = isOut ? route?.link : packet.inLink || undefined;
   if (link === undefined) return isOut || packet.isFromNode ? "none" : "unknown link";
   if (devices?.includes(link) === true) return "sure";
-  return route?.isBridge === true && route.link === link ? "bridge port" : "none";
+  if (route?.isBridge !== true || route.link !== link) return "none";
+  if (!isBridge || isBridgeFiltered) return "bridge port";
+  return hook === "FORWARD" ? "none" : "sure at a bridge port";
 }
 
 /** Limits the depth of jumps, as the kernel does. */
@@ -87,7 +90,7 @@ function walkChain(name: string, walk: Walk, isCertain: boolean, depth: number):
   const setOf = (set: string) => sets.get(nftKey(chain.table, set));
   if (depth > maxDepth) return "return";
   for (const rule of chains.get(nftKey(chain.table, name)) ?? []) {
-    const match = matchNftRule(rule, { hook: chain.hook, onPath, state, isBridgePort, setOf });
+    const match = matchNftRule(rule, { chain, onPath, state, isBridgePort, setOf });
     if (match?.verdict === undefined) continue;
     const { verdict } = match;
     const isSure = isCertain && match.isCertain;

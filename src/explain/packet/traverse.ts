@@ -3,7 +3,7 @@ import { chainKey, type Match, type TableName, type Target } from "../../state/r
 import { matchOthers } from "./match-others.ts";
 import { type FoundEntry, matchRule, type PacketAtRule } from "./match-rule.ts";
 import type { NodeState } from "./node-state.ts";
-import type { PacketOnPath } from "./packet.ts";
+import { isTrackedEarly, type PacketOnPath } from "./packet.ts";
 import { type Priorities, passNft } from "./pass-nft.ts";
 
 /** A rule that matched. */
@@ -222,8 +222,15 @@ function walkChain(chain: string, context: Context, depth: number, isCertain = t
   const { hook, table, state, draw } = context;
   const rules = depth > maxDepth ? [] : (state.chains.get(chainKey(table, chain)) ?? []);
   const hasInLink = hook === "PREROUTING" || hook === "INPUT" || hook === "FORWARD";
+  const isTracked = table !== "raw" || isTrackedEarly(hook, context.onPath);
   for (const { text, rule, matches = rule?.matches, others = [], isGoto } of rules) {
-    const at = { hook, onPath: { ...context.onPath, mark: context.mark }, hasInLink, draw };
+    const at = {
+      hook,
+      onPath: { ...context.onPath, mark: context.mark },
+      hasInLink,
+      isTracked,
+      draw,
+    };
     const known = matches?.filter((match) => !isUnknownLink(match, chain, at));
     const entries = known === undefined ? [] : matchRule({ matches: known }, at, state);
     if (entries === undefined) continue;

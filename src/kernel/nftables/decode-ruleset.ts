@@ -79,7 +79,7 @@ const hooks: readonly NftHook[] = [
  */
 const linkHooks: Readonly<Record<string, readonly NftHook[]>> = {
   netdev: ["INGRESS", "EGRESS"],
-  bridge: ["INGRESS", "INGRESS", "EGRESS", "EGRESS", "EGRESS"],
+  bridge: ["INGRESS", "INGRESS", "FORWARD", "EGRESS", "EGRESS"],
 };
 
 /** Undefined if the chain is not a base chain. `family` is the family name that `nft` prints. */

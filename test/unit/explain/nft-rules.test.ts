@@ -87,12 +87,14 @@ async function explainedWith(
   mode = "ipvs",
   destination: Destination = web,
   find = routeTo,
+  isBridgeFiltered = "0",
 ): Promise<Explanation> {
   let explanation: Explanation | undefined;
   await withNode(
     objects,
     async (onNode) => {
       onNode.kernel.sysctl.values.set("net/ipv4/ip_forward", "1");
+      onNode.kernel.sysctl.values.set("net/bridge/bridge-nf-call-iptables", isBridgeFiltered);
       explanation = await explained(
         onNode,
         from === "anybody" ? undefined : from,
@@ -352,26 +354,67 @@ describe("explain with third-party nftables rules", () => {
     assert.match(await on("eth0", [source, compare(10, 244, 1, 5)]), balanced);
   });
 
-  it("treats chains at the ports of a bridge as possible matches", async () => {
+  describe("with an endpoint behind a bridge", () => {
     const behindBridge: typeof routeTo = async (address) => {
       const route = (await routeTo(address)) ?? assert.fail();
       return { ...route, isBridge: address === "10.244.1.5" };
     };
-    const doubts = async (chain: object, find = behindBridge, hook: NftHook = "EGRESS") => {
-      const oifname = [load({ from: "meta", key: 7 }), compare(...Buffer.from("veth7"))];
-      const nft = ruleset({ hook, rules: { drop: [...oifname, verdict("drop")] } });
+    const oifname = [load({ from: "meta", key: 7 }), compare(...Buffer.from("veth7"))];
+    const outcome = async (
+      chain: object,
+      {
+        matches = [],
+        find = behindBridge,
+        hook = "EGRESS",
+        isBridgeFiltered = "0",
+      }: {
+        readonly matches?: readonly NftExpression[];
+        readonly find?: typeof routeTo;
+        readonly hook?: NftHook;
+        readonly isBridgeFiltered?: "0" | "1";
+      } = {},
+    ) => {
+      const nft = ruleset({ hook, rules: { drop: [...matches, verdict("drop")] } });
       const baseChains = nft.baseChains.map((one) => ({ ...one, ...chain }));
-      const explanation = await explainedWith({ ...nft, baseChains }, client, "ipvs", web, find);
+      const explanation = await explainedWith(
+        ...([{ ...nft, baseChains }, client, "ipvs", web, find, isBridgeFiltered] as const),
+      );
       const [{ deliveries, losses } = assert.fail()] = explanation.packets;
-      assert.deepEqual(losses, []);
-      return deliveries[0]?.path.filter(({ isMaybe }) => isMaybe).map(({ rule }) => rule);
+      const isMaybe = deliveries.some(({ path }) => path.some((step) => step.isMaybe === true));
+      return isMaybe ? "may" : explanation.verdict === "dropped" ? "dropped" : losses;
     };
-    assert.deepEqual(await doubts({ isBridge: true }), ["drop"]);
-    assert.deepEqual(await doubts({ devices: ["veth7"] }), ["drop"]);
-    assert.deepEqual(await doubts({ isBridge: true }, routeTo), []);
-    assert.deepEqual(await doubts({ devices: ["veth7"] }, routeTo), []);
-    // Answers from the endpoint enter the bridge.
-    assert.deepEqual(await doubts({ isBridge: true }, behindBridge, "INGRESS"), ["drop"]);
+
+    it("evaluates chains of the bridge, but not the unknown port", async () => {
+      assert.equal(await outcome({ isBridge: true }), "dropped");
+      assert.equal(await outcome({ isBridge: true }, { matches: oifname }), "may");
+      assert.deepEqual(await outcome({ isBridge: true }, { find: routeTo }), []);
+      // Answers from the endpoint enter the bridge.
+      assert.equal(await outcome({ isBridge: true }, { hook: "INGRESS" }), "dropped");
+      assert.deepEqual(await outcome({ isBridge: true }, { hook: "FORWARD" }), []);
+    });
+
+    it("does not rely on chains of the bridge if br_netfilter is on", async () => {
+      const filtered = { isBridgeFiltered: "1" } as const;
+      assert.equal(await outcome({ isBridge: true }, filtered), "may");
+      assert.equal(await outcome({ isBridge: true }, { ...filtered, hook: "INGRESS" }), "may");
+    });
+
+    it("treats chains at the bridge's ports as possible matches", async () => {
+      assert.equal(await outcome({ devices: ["veth7"] }), "may");
+      assert.deepEqual(await outcome({ devices: ["veth7"] }, { find: routeTo }), []);
+    });
+  });
+
+  it("treats packets before connection tracking as invalid", async () => {
+    const verdictAt = async (hook: NftHook, priority: number, from: From = client) => {
+      const invalid = [load({ from: "ct", key: 0 }), compare(1, 0, 0, 0), verdict("drop")];
+      return (await explainedWith(ruleset({ hook, priority, rules: { invalid } }), from)).verdict;
+    };
+    assert.equal(await verdictAt("PREROUTING", -300), "dropped");
+    assert.equal(await verdictAt("PREROUTING", -200), "balanced");
+    assert.equal(await verdictAt("OUTPUT", -300, "node"), "dropped");
+    // IPVS sends the client's packets.
+    assert.equal(await verdictAt("OUTPUT", -300), "balanced");
   });
 
   it("follows answers out of this node, also those of a local process", async () => {

@@ -298,6 +298,18 @@ describe("explain in IPVS mode", () => {
     assert.match((await filtered("FORWARD", requests)).summary, /are balanced/);
   });
 
+  it("treats packets in the raw table as invalid, because they are not tracked yet", async () => {
+    const verdictIn = async (where: "raw" | "mangle", state: string): Promise<string> => {
+      const rule = `-d 10.96.0.10/32 -m conntrack --ctstate ${state} -j DROP`;
+      const add = (onNode: FakeNode): void => table(onNode, where).append("PREROUTING", rule);
+      return (await verdictAfter(add, client)).verdict;
+    };
+    assert.equal(await verdictIn("raw", "INVALID"), "dropped");
+    assert.equal(await verdictIn("raw", "NEW"), "balanced");
+    assert.equal(await verdictIn("mangle", "INVALID"), "balanced");
+    assert.equal(await verdictIn("mangle", "NEW"), "dropped");
+  });
+
   describe("with third-party sets", () => {
     const put = ({ kernel }: FakeNode, type: string, ...entries: readonly string[]): void => {
       const set = { name: "other", type, family: "IPv4", maxElements: 65_536 } as const;
