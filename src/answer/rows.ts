@@ -36,6 +36,8 @@ export interface ServiceRow {
    * Service has no preference.
    */
   readonly topologyPreference?: Preference["state"];
+  /** Number of nodes that get packets through tunnels. Undefined if the address has no tunnel forwarding. */
+  readonly tunnelNodes?: number;
   /** The allowed clients. All are allowed if undefined. */
   readonly sourceRanges?: readonly string[];
   /** The Service that owns the address and port instead, and the reason. Undefined if this Service owns them. */

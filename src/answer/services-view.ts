@@ -116,13 +116,15 @@ export function endpointsTable(rows: readonly EndpointRow[]): Block {
 
 /**
  * For example: `claimed-by-another-service (default/a, held-before)`. If the address is served, names the annotations
- * that have no effect, and why a topology preference does not apply.
+ * that have no effect, why a topology preference does not apply, and the number of tunnels.
  */
 function reasonText(row: ServiceRow): string {
   const { reason, claimedBy, ignoredAnnotations = [], topologyPreference = "applied" } = row;
+  const nodes = row.tunnelNodes;
+  const tunnels = nodes === undefined ? [] : [`tunnels to ${nodes} node${nodes === 1 ? "" : "s"}`];
   const preference =
     topologyPreference === "applied" ? [] : [`prefer-topology: ${topologyPreference}`];
-  if (reason === undefined) return [...ignoredAnnotations, ...preference].join(", ");
+  if (reason === undefined) return [...ignoredAnnotations, ...preference, ...tunnels].join(", ");
   if (claimedBy === undefined) return reason;
   return `${reason} (${claimedBy.namespace}/${claimedBy.name}, ${claimedBy.claim})`;
 }

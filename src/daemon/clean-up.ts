@@ -16,6 +16,7 @@ import {
   type CleanUpReport,
   cleanUp,
   type CleanUpContext as ReconcileContext,
+  removeTunnelLinks,
 } from "../reconcile/clean-up.ts";
 import { planObject } from "../reconcile/plan-object.ts";
 import { ownedBy } from "./leftovers/ipvs-leftovers.ts";
@@ -117,6 +118,7 @@ async function removeAll(
   const probes = await Promise.all(ipFamilies.map((family) => iptables.probe(family)));
   const families = ipFamilies.filter((_, index) => probes[index]?.isSupported);
   const others = await unusedGoals(kernel, config, { modes });
+  const links = isDryRun ? [] : await removeTunnelLinks(kernel);
   const cleanUpOthers = (): ReturnType<typeof cleanUpUnused> =>
     cleanUpUnused({ clock, isDryRun }, others);
   const ofKubeProxy = user === undefined ? [tableOfKubeProxy] : [];
@@ -134,7 +136,7 @@ async function removeAll(
     ...(user === undefined ? {} : { kubeProxy: user }),
     nftTables: nft.flatMap(({ removed }) => removed),
     unused,
-    failures: [unused, ...nft, used].flatMap(({ failures }) => failures),
+    failures: [{ failures: links }, unused, ...nft, used].flatMap((one) => one.failures),
     kept: [...used.kept, ...unused.kept],
   };
 }

@@ -63,7 +63,7 @@ export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
       events.record(healthPortFailedEvent(config.nodeName, service, { port }, reason)),
   });
   const begin = config.mode === "iptables" ? beginIptables : beginIpvs;
-  const { mode, settled, stop } = await runMode({ ...parts, events }, (shared) =>
+  const { mode, settled, stop } = await runMode({ ...parts, kernel, events }, (shared) =>
     begin({
       ...{ ...parts, ...shared, events, kernel, live, healthChecks },
       onNodeReady: (node, families) =>

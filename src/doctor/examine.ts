@@ -7,6 +7,7 @@ import { kernelChecks } from "./checks/kernel.ts";
 import { netfilterChecks } from "./checks/netfilter.ts";
 import { packetChecks } from "./checks/packets.ts";
 import { otherProxyCheck, processChecks } from "./checks/processes.ts";
+import { tunnelChecks } from "./checks/tunnels.ts";
 import { isIpvsAvailable, type Node } from "./node.ts";
 
 /** All checks, in the order of the report. */
@@ -16,6 +17,7 @@ export const checks: readonly Check[] = [
   ...netfilterChecks,
   ...packetChecks,
   ...addressChecks,
+  ...tunnelChecks,
   otherProxyCheck,
   ...clusterChecks,
   ...processChecks,

@@ -68,6 +68,13 @@ export interface ReversePathFacts {
   readonly droppedPackets: number;
 }
 
+export interface ForwardingFacts {
+  /** Our links that receive tunneled packets. */
+  readonly links: readonly string[];
+  /** The link of the IPv4 default route. Undefined if there is none. */
+  readonly uplink?: { readonly name: string; readonly mtu: number };
+}
+
 export interface ProxyFacts {
   /** Describes a running kube-proxy: its process, or its answer on a port. Undefined if there is none. */
   readonly otherProxy?: string;
@@ -141,6 +148,8 @@ export interface Host extends Pick<Config, "mode" | "scheduler" | "isStrictArp">
   readonly servesLoopbackNodePorts: boolean;
   /** The kernel release from uname: `6.1.0-13-amd64`. */
   readonly kernelRelease: string;
+  /** Whether `kubeIpvs.tunnelForwarding` is on. */
+  readonly isTunneling: boolean;
   readonly cpuCount: number;
   readonly isBeforeInstall: boolean;
 }
@@ -168,6 +177,7 @@ export interface Node extends Host {
   readonly addresses: () => Promise<AddressFacts>;
   readonly reversePath: () => Answer<ReversePathFacts>;
   readonly tunnels: () => Promise<readonly TunnelFact[]>;
+  readonly tunnelForwarding: () => Promise<ForwardingFacts>;
   readonly proxies: () => Promise<ProxyFacts>;
   readonly files: () => Answer<FileFacts>;
   readonly mounts: () => Answer<MountFacts>;

@@ -16,6 +16,7 @@ import {
   readAddresses,
   readBackends,
   readConnTabBits,
+  readForwarding,
   readIpvs,
   readNftTables,
   readReversePath,
@@ -64,6 +65,7 @@ export function openNode(
     servesLoopbackNodePorts:
       config.nodePortAddresses.kind !== "primary" &&
       servesLoopbackNodePorts(config, nodePortNetworks("IPv4", config, undefined)),
+    isTunneling: config.tunnelForwarding,
     missingCapabilities: readMissingCapabilities,
     modules: once(async () => readModules(readers, mode, await rulesWriter())),
     rulesWriter,
@@ -81,6 +83,7 @@ export function openNode(
     addresses: () => readAddresses(readers),
     reversePath: () => readReversePath(readers),
     tunnels: () => readTunnels(readers),
+    tunnelForwarding: () => readForwarding(readers),
     proxies: () => readProxies(readers, { lockName, ports }),
     files: readFiles,
     mounts: () => readMounts(readers.modules.releaseFolder),

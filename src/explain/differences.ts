@@ -5,6 +5,7 @@ import type { Difference } from "../answer/explanation.ts";
 import { realServerKey } from "../state/real-server.ts";
 import { chainKey } from "../state/rule.ts";
 import { chainsAbout } from "../state/rules-about.ts";
+import { serves } from "../state/served-range.ts";
 import { sameVirtualServer } from "../state/virtual-server.ts";
 import {
   type ListedChains,
@@ -122,8 +123,19 @@ function isElsewhere(
   return first !== (/^\d+$/.test(first) ? String(port) : address);
 }
 
-function serverDifferences({ planned, observed, destination }: Compared): readonly Difference[] {
-  const key = plannedServerKey(planned, destination);
+function serverDifferences(compared: Compared): readonly Difference[] {
+  const { planned, destination } = compared;
+  const ofTunnels = [...planned.servers].filter(
+    ([, { range }]) => range?.tunnel !== undefined && serves(range, destination),
+  );
+  const keys = [plannedServerKey(planned, destination), ...ofTunnels.map(([key]) => key)];
+  return keys.flatMap((key) => differencesOfServer(key, compared));
+}
+
+function differencesOfServer(
+  key: string,
+  { planned, observed }: Pick<Compared, "planned" | "observed">,
+): readonly Difference[] {
   const [wanted, present] = [planned.servers.get(key), observed.servers.get(key)];
   const keys = (server: ListedServer | undefined): readonly string[] =>
     server === undefined ? [] : [key];

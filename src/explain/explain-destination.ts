@@ -3,8 +3,9 @@
 import type { ConflictNote, Destination, PlanFacts } from "../answer/answers.ts";
 import type { Connections, Explanation, PacketExplanation } from "../answer/explanation.ts";
 import { type ServiceRow, serverKeyOf } from "../answer/rows.ts";
-import { hostPort, isLoopback, parseCidr } from "../base/ip.ts";
+import { familyOf, hostPort, isLoopback, parseCidr } from "../base/ip.ts";
 import { chainKey, type Match } from "../state/rule.ts";
+import { tunnelLinks } from "../state/tunnel-link.ts";
 import { differencesOf } from "./differences.ts";
 import { explainPacket } from "./explain-packet.ts";
 import { type From, originOf, usualOrigins } from "./origins.ts";
@@ -44,7 +45,12 @@ export function explainDestination(input: DestinationInput): Explanation {
   const only = from ?? (isLoopback(destination.address) ? "node" : undefined);
   const origins =
     only === undefined
-      ? usualOrigins(originInput, { detector: podDetector(planned), ranges })
+      ? usualOrigins(originInput, {
+          ...{ detector: podDetector(planned), ranges },
+          tunnelLink: hasTunnel(planned)
+            ? tunnelLinks[familyOf(destination.address)].name
+            : undefined,
+        })
       : [originOf(only, originInput)];
   const isRemembered = connections.templates.length > 0;
   const packetInput = { planned, observed, ranges, endpointCount, isRemembered };
@@ -69,6 +75,10 @@ export function explainDestination(input: DestinationInput): Explanation {
     differences: differencesOf({ planned, observed, destination, mode }),
     connections,
   };
+}
+
+function hasTunnel({ servers }: NodeState): boolean {
+  return [...servers.values()].some(({ range }) => range?.tunnel !== undefined);
 }
 
 /** The match by which Service rules detect this node's pods. Undefined if they do not detect pods. */

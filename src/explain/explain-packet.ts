@@ -101,6 +101,9 @@ function withScheduled(
   if (end.kind !== "balanced" || !end.isByIpvs) return path;
   const key = virtualServerKey({ protocol, address, port });
   const server = inOrderOf(observed.servers.get(key), state.servers.get(key));
+  // Packets with a mark may be balanced by a different virtual server.
+  const known = new Set(server?.realServers.map(realServerKey));
+  if (end.endpoints.some(({ realServer }) => !known.has(realServerKey(realServer)))) return path;
   const scheduled = server && hashedServer(server, packet);
   if (server === undefined || scheduled === undefined) return path;
   const full = isFull(scheduled) === true;
@@ -190,6 +193,7 @@ function groupsOf(
   const groups = new Map<string, DeliveryGroup & { readonly realServers: string[] }>();
   for (const endpoint of endpoints.toSorted(byRealServer)) {
     const { realServer, choice = [], steps, fate, isMasqueraded, source, obstacle } = endpoint;
+    const { isTunneled } = endpoint;
     const chosenBy = choice.map((step) => pathStep(step, planned));
     const group = {
       path: steps.map((step) => pathStep(step, planned)),
@@ -198,11 +202,12 @@ function groupsOf(
       ...(obstacle === undefined ? {} : { obstacle }),
     };
     const isChosenAsPlanned = chosenBy.every(({ isPlanned }) => isPlanned);
-    const key = JSON.stringify([group, isChosenAsPlanned]);
+    const key = JSON.stringify([group, isChosenAsPlanned, isTunneled]);
     const path = [...chosenBy, ...group.path];
     const same = groups.get(key) ?? { realServers: [], ...group, path };
     groups.set(key, same);
-    same.realServers.push(hostPort(realServer.address, realServer.port));
+    const { address, port } = realServer;
+    same.realServers.push(isTunneled === true ? `node ${address}` : hostPort(address, port));
   }
   return [...groups.values()];
 }

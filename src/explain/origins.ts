@@ -59,12 +59,14 @@ export interface Distinction {
   /** The match that detects pods. Undefined if rules do not distinguish pods. */
   readonly detector: Match | undefined;
   readonly ranges: readonly Cidr[];
+  /** The link through which other nodes forward packets. Undefined without tunnel forwarding. */
+  readonly tunnelLink?: string | undefined;
 }
 
 /** The sources if no client is given: this node, its pods if rules distinguish them, others, and each source range. */
 export function usualOrigins(
   input: OriginInput,
-  { detector, ranges }: Distinction,
+  { detector, ranges, tunnelLink }: Distinction,
 ): readonly Origin[] {
   const { destination, state } = input;
   const family = familyOf(destination.address);
@@ -79,6 +81,9 @@ export function usualOrigins(
     originOf("node", input),
     ...podOrigin(detector, example, family),
     example("elsewhere", outside[family], outsideLink),
+    ...(tunnelLink === undefined
+      ? []
+      : [example(`other nodes, through ${tunnelLink}`, outside[family], tunnelLink)]),
     ...ranges.map((range) =>
       example(`${cidrText(range)} (a source range)`, range.address, outsideLink),
     ),

@@ -1,6 +1,6 @@
 import type { PlannedState } from "../answer/answers.ts";
 import type { IpAddress, IpFamily } from "../base/ip.ts";
-import { setsFor } from "../plan/sets.ts";
+import { allSetsFor } from "../plan/sets.ts";
 import { chainKey, type Rule, type RuleSet } from "../state/rule.ts";
 import { virtualServerKey } from "../state/virtual-server.ts";
 import type { ListedChains, ListedRule, Tables } from "./packet/node-state.ts";
@@ -14,7 +14,7 @@ export function plannedTables(
   return {
     chains: plannedChains(facts.rules[family] ?? { chains: [], jumps: [] }, render),
     sets: new Map(
-      setsFor(family).flatMap(({ name, type }) => {
+      allSetsFor(family).flatMap(({ name, type }) => {
         const entries = facts.setEntries[name];
         return entries === undefined ? [] : [[name, { type, entries: new Set(entries) }]];
       }),

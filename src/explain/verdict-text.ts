@@ -57,9 +57,24 @@ function balancedText(
     const where = isByIpvs ? "behind IPVS" : "on their way to the endpoint";
     return `are ${first?.fate ?? "dropped"} ${where}${why}`;
   }
+  const nodes = endpoints.filter(({ isTunneled }) => isTunneled === true);
+  if (nodes.length > 0) return tunneledText(endpoints, nodes, delivered);
   const over = `are balanced over ${countText(endpoints, endpointCount)}`;
   const stopped = stoppedText(endpoints);
   return `${over} and ${masqueradedText(delivered)}${stopped}${unansweredText(delivered)}`;
+}
+
+/** For example: `are tunneled to 2 nodes (192.168.10.13, 192.168.10.14) and balanced over 1 endpoint here`. */
+function tunneledText(
+  all: readonly EndpointPath[],
+  nodes: readonly EndpointPath[],
+  delivered: readonly EndpointPath[],
+): string {
+  const names = nodes.map(({ realServer: { address } }) => address).sort();
+  const here = all.length - nodes.length;
+  const others = here === 0 ? "" : ` or go to ${here} endpoint${here === 1 ? "" : "s"} here`;
+  const to = `are tunneled to ${nodes.length} node${nodes.length === 1 ? "" : "s"} (${names.join(", ")})`;
+  return `${to}${others}, ${masqueradedText(delivered)}${stoppedText(all)}${unansweredText(delivered)}`;
 }
 
 /** Describes the endpoints whose packets are lost, if other endpoints get theirs. */

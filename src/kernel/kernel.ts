@@ -26,6 +26,8 @@ export interface Kernel {
   readonly ipvs: Ipvs;
   readonly ipSets: IpSets;
   readonly link: DummyLink;
+  /** Absent if this kernel is a simulation or only observed. */
+  readonly tunnels?: TunnelLinks;
   readonly iptables: Iptables;
   /**
    * Present if rules are written with nf_tables, because iptables and ipset have no such notifications. Calls back when
@@ -204,6 +206,19 @@ export interface DummyLink {
    * Returns a function that ends the watch.
    */
   watch(onChange: () => void, onError: (error: Error) => void): () => void;
+}
+
+/** The links that receive packets which other nodes forward through tunnels: rtnetlink. */
+export interface TunnelLinks {
+  /**
+   * Creates the family's link if it does not exist, and sets it up, with a loose reverse path filter. Rejects if a link
+   * with its name has another kind.
+   */
+  ensure(family: IpFamily): Promise<void>;
+  /** Removes the link. Succeeds if it does not exist. */
+  remove(family: IpFamily): Promise<void>;
+  /** Names of other links that are up and receive packets of the same kinds, as those of some network plugins. */
+  listOthers(): Promise<readonly string[]>;
 }
 
 /** A rule as printed by `iptables-save`. */

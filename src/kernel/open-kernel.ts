@@ -10,6 +10,7 @@ import type { BackendChoice } from "./iptables/backend.ts";
 import { IpvsClient } from "./ipvs/client.ts";
 import type { Kernel } from "./kernel.ts";
 import { DummyLinkClient } from "./link/client.ts";
+import { TunnelLinksClient } from "./link/tunnel-links.ts";
 import { ModulesClient } from "./modules/client.ts";
 import { NftTablesClient } from "./nftables/client.ts";
 import { openRules, type RulesWriter } from "./open-rules.ts";
@@ -47,6 +48,7 @@ export async function openKernel(options: KernelOptions): Promise<OpenKernel> {
   const sockets = {
     ipvs: new IpvsClient(parts, options.portRangeMarks),
     link: new DummyLinkClient({ ...parts, modules, virtualAddresses }),
+    tunnels: new TunnelLinksClient({ ...parts, modules }),
     conntrack: new ConntrackClient(parts),
     accounting: new AccountingClient(parts),
   };

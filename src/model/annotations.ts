@@ -37,6 +37,7 @@ const canaryName = `${prefix}canary`;
 const weightName = `${prefix}weight`;
 export const preferenceName: string = `${prefix}prefer-topology`;
 const portRangeName = `${prefix}port-range`;
+export const tunnelName: string = `${prefix}forwarding`;
 
 /**
  * Other software's annotation names with the same meaning. If both names are present, the one under kube-ipvs.io/
@@ -126,6 +127,11 @@ const readers: Readonly<Record<string, AnnotationReader>> = {
     },
     rule: "must be a Node label, or a label and a percentage such as example.com/rack,minimum=50%",
   },
+  [tunnelName]: {
+    read: (text) =>
+      /^masquerade$|^tunnel$/.test(text) ? { isTunneled: text === "tunnel" } : undefined,
+    rule: "must be masquerade or tunnel",
+  },
   [portRangeName]: {
     read: (text) => {
       const portRanges = parsePortRanges(text);
@@ -144,7 +150,6 @@ function readWeightPage(text: string): WeightPage | undefined {
 
 /** The kernel counts connections in 32 bits. No node reaches this number. */
 const mostConnections = 2 ** 31 - 1;
-
 function readLimit(text: string): Tuning["connectionLimit"] {
   const [, first, second] = /^(\d{1,10})(?:\s*,\s*(\d{1,10}))?$/.exec(text) ?? [];
   if (first === undefined) return undefined;
@@ -153,7 +158,6 @@ function readLimit(text: string): Tuning["connectionLimit"] {
 }
 
 const longestMs = 8_760 * 3_600_000;
-
 function readDuration(text: string): number | undefined {
   const milliseconds = parseDuration(text);
   const isRight = milliseconds !== undefined && milliseconds >= 0 && milliseconds <= longestMs;
@@ -171,7 +175,6 @@ function readCanary(text: string): Canary | undefined {
 const labelName =
   /^(?:[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?\/)?[a-z0-9](?:[\w.-]{0,61}[a-z0-9])?$/i;
 const defaultMinimumPercent = 50;
-
 function readPreference(text: string): TopologyPreference | undefined {
   const [, label = "", minimum = defaultMinimumPercent] =
     /^([^\s,]+)(?:\s*,\s*minimum\s*=\s*(\d{1,3})%)?$/.exec(text) ?? [];

@@ -23,6 +23,8 @@ export interface Tuning {
   readonly canary?: Canary;
   /** Which endpoints this node prefers. Undefined if it uses all. */
   readonly preference?: TopologyPreference;
+  /** Whether packets to external addresses are forwarded to other nodes through tunnels, with the client's address. */
+  readonly isTunneled?: boolean;
   /** Port ranges that the Service serves in addition to its ports. Undefined if there are none. */
   readonly portRanges?: readonly PortRange[];
 }

@@ -1,5 +1,5 @@
 import type { ServiceName, ServiceRecord } from "../api/objects.ts";
-import type { IpAddress, IpFamily } from "../base/ip.ts";
+import { familyOf, type IpAddress, type IpFamily } from "../base/ip.ts";
 import { requestedScheduler } from "../model/annotations.ts";
 import { ChangeTracker, type PendingChanges } from "../model/change-tracker.ts";
 import { noRampStartTimes, type RampStartTimes, SlowStarts } from "../model/slow-starts.ts";
@@ -12,7 +12,7 @@ import type { PlanOptions } from "./options.ts";
 import type { PlanContext } from "./plan-context.ts";
 import { planServiceInSteps, type ServicePlan, tuningOf } from "./planner.ts";
 import { RulesMemory } from "./rules-memory.ts";
-import { noTuningFacts, type TuningFacts } from "./tuning-facts.ts";
+import { type NodeFacts, noTuningFacts, type TuningFacts } from "./tuning-facts.ts";
 
 export interface ClusterPlanContext extends PlanContext {
   /** Called with each Service's plan, right after it is made. */
@@ -42,6 +42,8 @@ export class ClusterPlan {
   readonly #isEjected: NonNullable<ClusterPlanContext["isEjected"]>;
   /** Services that {@link updateAhead} planned since the last {@link update}. */
   readonly #plannedAhead = new Set<ServiceName>();
+  /** What {@link DesiredState.noteTunnelNodes} was last called for. */
+  #notedNodes: { addresses?: TuningFacts["nodeAddresses"]; options?: PlanOptions | undefined } = {};
   /** Only Services with problems have an entry. */
   readonly #annotationProblems = new Map<ServiceName, readonly AnnotationProblem[]>();
 
@@ -76,13 +78,18 @@ export class ClusterPlan {
   }
 
   /** Replans Services that depend on Nodes' weights or labels. `options` supplies the default tuning. */
-  noteNodes(nodes: Pick<TuningFacts, "nodeWeights" | "nodeGroups">, options: PlanOptions): void {
-    const { nodeWeights, nodeGroups } = this.#facts;
-    if (nodes.nodeWeights === nodeWeights && nodes.nodeGroups === nodeGroups) return;
+  noteNodes(nodes: NodeFacts, options: PlanOptions): void {
+    const { nodeWeights, nodeGroups, nodeAddresses } = this.#facts;
+    if (
+      nodes.nodeWeights === nodeWeights &&
+      nodes.nodeGroups === nodeGroups &&
+      nodes.nodeAddresses === nodeAddresses
+    )
+      return;
     this.#facts = { ...this.#facts, ...nodes };
     this.tracker.touchWhere((service) => {
-      const { weights, preference } = tuningOf(service, options, this.#facts).tuning;
-      return weights === "node" || preference !== undefined;
+      const { weights, preference, isTunneled } = tuningOf(service, options, this.#facts).tuning;
+      return weights === "node" || preference !== undefined || isTunneled === true;
     });
   }
 
@@ -150,11 +157,24 @@ export class ClusterPlan {
     readonly rules: ReadonlyMap<IpFamily, RuleSet>;
   } {
     this.desired.claims.settle();
-    const touched = this.desired.takeDirty();
     const options = this.#options;
+    this.#noteTunnelNodes(options);
+    const touched = this.desired.takeDirty();
     const families = [...(options?.families.keys() ?? [])];
     const rules = families.map((family) => [family, this.#rules(family, options)] as const);
     return { touched, rules: new Map(rules) };
+  }
+
+  #noteTunnelNodes(options: PlanOptions | undefined): void {
+    const { nodeAddresses } = this.#facts;
+    if (nodeAddresses === this.#notedNodes.addresses && options === this.#notedNodes.options)
+      return;
+    this.#notedNodes = { addresses: nodeAddresses, options };
+    const all = options?.tunnels === undefined ? [] : [...nodeAddresses.values()].flat();
+    for (const family of options?.families.keys() ?? []) {
+      const ofFamily = all.filter((address) => familyOf(address) === family);
+      this.desired.noteTunnelNodes(family, ofFamily);
+    }
   }
 
   /** The current plan's rules, which a sync may not have written yet. */
@@ -200,6 +220,8 @@ export class ClusterPlan {
       masqueradeMark: options?.masqueradeMark ?? 0,
       portRangeMarks: options?.portRangeMarks,
       ranges: this.desired.ranges(family),
+      isTunnelingEnabled: options?.tunnels !== undefined,
+      tunnels: this.desired.tunnels(family),
     });
   }
 }

@@ -2,10 +2,10 @@ import type { ServiceName } from "../api/objects.ts";
 import { familyOf, type IpAddress, type IpFamily } from "../base/ip.ts";
 import { none } from "../base/none.ts";
 import { finish } from "../base/time-slice.ts";
-import { servicePortKey, servicePortName } from "../model/service-port.ts";
+import { servicePortName } from "../model/service-port.ts";
 import { type TrafficPolicy, trafficPolicies } from "../model/topology.ts";
 import type { ServedRange } from "../state/served-range.ts";
-import type { SetEntry } from "../state/set-entry.ts";
+import { addressEntry, type SetEntry } from "../state/set-entry.ts";
 import { type AddressServerId, virtualServerKey } from "../state/virtual-server.ts";
 import { type Effects, effectsOnOthers } from "./claims/bystanders.ts";
 import type { Holder, Holders } from "./claims/claim.ts";
@@ -13,7 +13,7 @@ import type { ClaimAges } from "./claims/claim-ages.ts";
 import type { WinnerChange } from "./claims/claims.ts";
 import { isSamePlanned, type ServerClaim, ServerClaims } from "./claims/server-claims.ts";
 import { type DirtyKeys, noMarks } from "./dirty-keys.ts";
-import { Owners } from "./owners.ts";
+import { byServicePort, Owners, serviceNames } from "./owners.ts";
 import type { PlannedVirtualServer, ServicePortPlan } from "./service-port-plan.ts";
 import { type SetRole, setFor, setRoles } from "./sets.ts";
 
@@ -26,10 +26,12 @@ export class DesiredState {
   readonly #plans = new Map<string, readonly ServicePortPlan[]>();
   readonly #claims: ServerClaims;
   readonly #entries = new Map<string, Owners<SetEntry>>();
+  /** Entries of sets that no Service owns, by set name. */
+  readonly #nodeEntries = new Map<string, ReadonlySet<SetEntry>>();
   readonly #addresses = new Owners<IpAddress>();
   readonly #denied = new Map<string, { readonly id: AddressServerId; owners: number }>();
   readonly #withoutLocal = new Map<string, number>();
-  /** Port ranges by virtual server key. Nearly always empty. */
+  /** Port ranges and ports with tunnel forwarding, by virtual server key. Nearly always empty. */
   readonly #ranges = new Map<string, ServedRange>();
   #dirty = noMarks();
 
@@ -92,15 +94,15 @@ export class DesiredState {
   }
 
   hasEntry(setName: string, entry: SetEntry): boolean {
-    return this.#entries.get(setName)?.has(entry) ?? false;
+    return (this.#entries.get(setName) ?? this.#nodeEntries.get(setName))?.has(entry) ?? false;
   }
 
   entries(setName: string): Iterable<SetEntry> {
-    return this.#entries.get(setName)?.values() ?? [];
+    return (this.#entries.get(setName) ?? this.#nodeEntries.get(setName))?.values() ?? [];
   }
 
   entryCount(setName: string): number {
-    return this.#entries.get(setName)?.size ?? 0;
+    return (this.#entries.get(setName) ?? this.#nodeEntries.get(setName))?.size ?? 0;
   }
 
   hasAddress(address: IpAddress): boolean {
@@ -120,17 +122,39 @@ export class DesiredState {
    * Load-balancer and, with strict source ranges, node-port frontends that this node must not use, in a stable order.
    */
   deniedToNode(family: IpFamily): readonly AddressServerId[] {
-    const ofFamily = [...this.#denied.entries()].filter(
-      ([, { id }]) => familyOf(id.address) === family,
-    );
-    return ofFamily.sort(([left], [right]) => (left < right ? -1 : 1)).map(([, { id }]) => id);
+    return [...this.#denied]
+      .filter(([, { id }]) => familyOf(id.address) === family)
+      .sort(([left], [right]) => (left < right ? -1 : 1))
+      .map(([, { id }]) => id);
   }
 
   /** A family's port ranges, in a stable order. */
   ranges(family: IpFamily): readonly ServedRange[] {
+    return this.#rangesOf(family, false);
+  }
+
+  /** A family's ports with tunnel forwarding, in a stable order. */
+  tunnels(family: IpFamily): readonly ServedRange[] {
+    return this.#rangesOf(family, true);
+  }
+
+  #rangesOf(family: IpFamily, areTunnels: boolean): readonly ServedRange[] {
     return [...this.#ranges.values()]
-      .filter(({ address }) => familyOf(address) === family)
+      .filter((one) => familyOf(one.address) === family)
+      .filter(({ tunnel }) => (tunnel !== undefined) === areTunnels)
       .sort((one, other) => one.mark - other.mark);
+  }
+
+  /** Replaces the addresses of other Nodes, which may send tunneled packets. No Service owns their entries. */
+  noteTunnelNodes(family: IpFamily, addresses: Iterable<IpAddress>): void {
+    const { name } = setFor("tunnelNodes", family);
+    const before = this.#nodeEntries.get(name) ?? new Set();
+    const after = new Set([...addresses].map(addressEntry));
+    this.#nodeEntries.set(name, after);
+    for (const entry of [...before, ...after]) {
+      if (before.has(entry) !== after.has(entry)) this.#markEntry(name, entry);
+    }
+    if ((before.size === 0) !== (after.size === 0)) this.#dirty.rules.add(family);
   }
 
   /** Which Service owns each virtual server that Services request. */
@@ -171,7 +195,10 @@ export class DesiredState {
   serversOfAddress(address: IpAddress): readonly string[] {
     const planned = this.#addresses.of(address).flatMap(({ virtualServers }) => virtualServers);
     return planned
-      .filter(({ virtualServer, range }) => (range ?? virtualServer).address === address)
+      .filter(
+        ({ virtualServer, range }) =>
+          range?.tunnel === undefined && (range ?? virtualServer).address === address,
+      )
       .map(({ virtualServer }) => virtualServerKey(virtualServer));
   }
 
@@ -315,10 +342,6 @@ export class DesiredState {
   }
 }
 
-function serviceNames(plans: readonly ServicePortPlan[]): readonly ServiceName[] {
-  return [...new Set(plans.map(({ servicePort }) => servicePort.service))];
-}
-
 /** The part of the desired state that the reconciler reads. */
 export type DesiredView = Pick<
   DesiredState,
@@ -333,8 +356,5 @@ export type DesiredView = Pick<
   | "servicesOfEntry"
   | "servicesOfAddress"
   | "ranges"
+  | "tunnels"
 >;
-
-function byServicePort(plans: readonly ServicePortPlan[]): ReadonlyMap<string, ServicePortPlan> {
-  return new Map(plans.map((plan) => [servicePortKey(plan.servicePort), plan]));
-}

@@ -84,4 +84,6 @@ export interface PlanOptions {
   readonly masqueradeMark: number;
   /** Mask of the packet marks for port ranges. If undefined, port ranges are not served. */
   readonly portRangeMarks?: number;
+  /** Undefined if tunnel forwarding is off. `problem` explains why it cannot be used. */
+  readonly tunnels?: { readonly problem?: string };
 }

@@ -1,3 +1,5 @@
+import type { ServiceName } from "../api/objects.ts";
+import { servicePortKey } from "../model/service-port.ts";
 import type { ServicePortPlan } from "./service-port-plan.ts";
 
 type Owner = ServicePortPlan;
@@ -48,4 +50,14 @@ export class Owners<T> {
   values(): IterableIterator<T> {
     return this.#owners.keys();
   }
+}
+
+export function serviceNames(plans: readonly ServicePortPlan[]): readonly ServiceName[] {
+  return [...new Set(plans.map(({ servicePort }) => servicePort.service))];
+}
+
+export function byServicePort(
+  plans: readonly ServicePortPlan[],
+): ReadonlyMap<string, ServicePortPlan> {
+  return new Map(plans.map((plan) => [servicePortKey(plan.servicePort), plan]));
 }

@@ -27,6 +27,7 @@ import {
   type ServicePortPlan,
 } from "./service-port-plan.ts";
 import type { TuningFacts } from "./tuning-facts.ts";
+import { tunnelProblem } from "./tunnels.ts";
 import { type WeightRequest, weightAnswerProblems, weightRequestsOf } from "./weight-requests.ts";
 import { ejectionMsOf } from "./weights.ts";
 
@@ -61,11 +62,12 @@ export function* planServiceInSteps(
   const { tuning, problems } = tuningOf(service, options, facts);
   const allSlices = [...slices];
   const served = servedPart(service, options);
-  const { place } = options;
+  const { place, portRangeMarks: tunnelMarks } = options;
   const ranges = rangesOf(served, tuning, options);
+  const tunnels = tuning.isTunneled === true && tunnelMarks !== undefined ? { tunnelMarks } : {};
   const plans: Omit<ServicePlan, "annotationProblems">[] = [];
   for (const [family, familyOptions] of options.families) {
-    const context = { options: familyOptions, place, tuning, facts, ...ranges };
+    const context = { options: familyOptions, place, tuning, facts, ...ranges, ...tunnels };
     const planOne = (port: ServicePort, endpoints: readonly Endpoint[]): ServicePortPlan =>
       planServicePort(port, endpoints, context);
     const { nodeName } = place;
@@ -148,13 +150,20 @@ export function tuningOf(
 ): ServiceTuning {
   const defaults: Tuning = { ...tuning, scheduler };
   if (service === undefined) return { tuning: defaults, problems: none };
-  return readTuning(service, defaults, {
+  const read = readTuning(service, defaults, {
     missing: missingSchedulers,
     // Schedulers that the configuration names are also allowed.
     extra: [scheduler, ...extraSchedulers],
     hasPortRanges: options.portRangeMarks !== undefined,
     areWeightsRequested: options.areWeightsRequested === true,
   });
+  return withoutTunnel(read, tunnelProblem(service, read.tuning, options.tunnels));
+}
+
+function withoutTunnel(read: ServiceTuning, problem: AnnotationProblem | undefined): ServiceTuning {
+  if (problem === undefined) return read;
+  const { isTunneled: _, ...tuning } = read.tuning;
+  return { tuning, problems: [...read.problems, problem] };
 }
 
 /** The plan of the Service's first port contains its ranges. */

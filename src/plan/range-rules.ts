@@ -18,6 +18,7 @@ import {
   sourceIsLocal,
   stop,
 } from "./rule-words.ts";
+import { masqueradingTunnels } from "./tunnel-rules.ts";
 
 /** The mangle chain marks packets, and the nat chain masquerades them. */
 export const rangesChain = "KUBE-IPVS-RANGES";
@@ -36,11 +37,10 @@ export function rangeChains(input: RulesInput): readonly Chain[] {
   return [
     // Single ports take precedence over ranges.
     chain("mangle", rangesChain, ranges.length === 0 ? [] : [...known, ...ranges.flatMap(marking)]),
-    chain(
-      "nat",
-      rangesChain,
-      ranges.flatMap((range) => masquerading(range, input)),
-    ),
+    chain("nat", rangesChain, [
+      ...ranges.flatMap((range) => masquerading(range, input)),
+      ...masqueradingTunnels(input),
+    ]),
   ];
 }
 

@@ -19,6 +19,9 @@ export interface RulesInput {
   /** Mask of the marks for port ranges. If undefined, there are no chains for ranges. */
   readonly portRangeMarks?: number | undefined;
   readonly ranges?: readonly ServedRange[];
+  /** If true, there are chains for tunnels. */
+  readonly isTunnelingEnabled?: boolean | undefined;
+  readonly tunnels?: readonly ServedRange[];
   /** If undefined, kube-proxy's behavior applies. */
   readonly edges?: EdgeOptions | undefined;
 }

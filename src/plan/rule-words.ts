@@ -1,6 +1,6 @@
 /** Building blocks of rules, and the rules that IPVS and iptables mode share. Pure. */
 import { familyOf, hostPrefixLength, type IpAddress, type IpFamily } from "../base/ip.ts";
-import type { Chain, Jump, Match, Rule, TableName, Target } from "../state/rule.ts";
+import type { Chain, Jump, Match, MatchProtocol, Rule, TableName, Target } from "../state/rule.ts";
 import type { LocalDetector } from "./options.ts";
 
 export type RuleProtocol = "tcp" | "udp" | "sctp";
@@ -46,7 +46,7 @@ export function destination(cidr: string, isNegated = false): Match {
   return { kind: "destination", cidr, isNegated };
 }
 
-export function ofProtocol(protocol: RuleProtocol): Match {
+export function ofProtocol(protocol: MatchProtocol): Match {
   return { kind: "protocol", protocol };
 }
 

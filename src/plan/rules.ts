@@ -40,6 +40,7 @@ import {
   toMarkMasq,
 } from "./rule-words.ts";
 import type { SetRole } from "./sets.ts";
+import { tunnelChains, tunnelJumps } from "./tunnel-rules.ts";
 
 /** Chains that only earlier kube-proxy versions created in IPVS mode. KUBE-FIREWALL in filter is kubelet's. */
 const retiredChains: readonly Chain[] = [chain("nat", "KUBE-FIREWALL", [])];
@@ -47,11 +48,14 @@ const retiredChains: readonly Chain[] = [chain("nat", "KUBE-FIREWALL", [])];
 /** The rules for an empty cluster. They name all chains and jumps of IPVS mode, which the clean-up removes. */
 export function planEmptyRules(
   family: IpFamily,
-  options: Pick<RulesInput, "isMasqueradeAll" | "masqueradeMark" | "portRangeMarks">,
+  options: Pick<
+    RulesInput,
+    "isMasqueradeAll" | "masqueradeMark" | "portRangeMarks" | "isTunnelingEnabled"
+  >,
 ): RuleSet {
-  const { isMasqueradeAll, masqueradeMark, portRangeMarks } = options;
+  const { isMasqueradeAll, masqueradeMark, portRangeMarks, isTunnelingEnabled } = options;
   const { chains, jumps: ours } = planRules({
-    ...{ isMasqueradeAll, masqueradeMark, portRangeMarks },
+    ...{ isMasqueradeAll, masqueradeMark, portRangeMarks, isTunnelingEnabled },
     family,
     filledSets: new Set(),
     deniedToNode: [],
@@ -77,8 +81,13 @@ export function planRules(input: RulesInput): RuleSet {
       chain("filter", "KUBE-IPVS-FILTER", ipvsFilterRules(input)),
       chain("filter", "KUBE-IPVS-OUT-FILTER", outFilterRules(input)),
       ...rangeChains(input),
+      ...tunnelChains(input),
     ],
-    jumps: input.portRangeMarks === undefined ? jumps : [...jumps, ...rangeJumps],
+    jumps: [
+      ...jumps,
+      ...(input.portRangeMarks === undefined ? [] : rangeJumps),
+      ...(input.isTunnelingEnabled === true ? tunnelJumps : []),
+    ],
   };
 }
 

@@ -19,6 +19,7 @@ import {
   markServerId,
   type VirtualServer,
   virtualServerFlags,
+  virtualServerKey,
 } from "../state/virtual-server.ts";
 import {
   type AskedFrontend,
@@ -36,6 +37,7 @@ import { type Preference, preferenceFor } from "./preference.ts";
 import { admitsNode, type PlannedSetEntry, setEntriesOf } from "./set-entries.ts";
 import { spreadByNode } from "./spread.ts";
 import { noTuningFacts, type TuningFacts } from "./tuning-facts.ts";
+import { isTunneled, localEndpoints, servingNodes, throughNodes, tunnelServer } from "./tunnels.ts";
 import { weightsOf } from "./weights.ts";
 
 /** A desired virtual server, with its real servers in this node's creation order (see spread.ts). */
@@ -83,6 +85,8 @@ export interface ServicePortContext {
   readonly facts?: TuningFacts;
   /** Undefined if the Service has no port ranges. */
   readonly ranges?: ServiceRanges;
+  /** Mask of the marks for tunnels. Undefined if the Service has none. */
+  readonly tunnelMarks?: number;
   /** `endpointPortKey` of the service port whose plan contains the ranges. */
   readonly rangesPort?: string;
 }
@@ -103,10 +107,12 @@ export function planServicePort(
   // A port inside the Service's own range is served by the range's virtual server, so that affinity covers both.
   const isServed = (frontend: Frontend): boolean => !isServedByRange(frontend, context.ranges);
   const frontends = context.ranges === undefined ? requested : requested.filter(isServed);
+  const ordinary = virtualServersOf(basis, frontends, chosen);
   return {
     servicePort: port,
     virtualServers: [
-      ...virtualServersOf(basis, frontends, chosen),
+      ...ordinary,
+      ...tunnelServersOf(basis, frontends, ordinary, endpoints, chosen),
       ...rangeServersOf(basis, ranges, endpoints, chosen),
     ],
     setEntries: setEntriesOf({ port, options }, requested, endpoints, isServed),
@@ -207,6 +213,38 @@ function rangeServersOf(
       range,
     };
   });
+}
+
+/** Marks are hashes, so a frontend whose mark is already used has no tunnels. */
+function tunnelServersOf(
+  { port, context, serving }: ServerBasis,
+  frontends: readonly Frontend[],
+  ordinary: readonly PlannedVirtualServer[],
+  endpoints: readonly Endpoint[],
+  { cluster }: ChosenEndpoints,
+): readonly PlannedVirtualServer[] {
+  const { tuning, facts = noTuningFacts, tunnelMarks: marks } = context;
+  if (marks === undefined) return none;
+  const { nodeAddresses } = facts;
+  const local = localEndpoints(endpoints);
+  const out = {
+    realServers: throughNodes(realServersOf(cluster, tuning, facts), cluster, nodeAddresses),
+    stillServing: new Set([...serving, ...servingNodes(endpoints, port.family, nodeAddresses)]),
+  };
+  const into = { realServers: realServersOf(local, tuning, facts), stillServing: serving };
+  const servers = new Map<string, PlannedVirtualServer>();
+  for (const [index, frontend] of frontends.entries()) {
+    if (!isTunneled(frontend)) continue;
+    const one = ordinary[index] as PlannedVirtualServer;
+    for (const server of [
+      tunnelServer(one, port, "out", out, marks),
+      tunnelServer(one, port, "in", into, marks),
+    ]) {
+      const key = virtualServerKey(server.virtualServer);
+      if (!servers.has(key)) servers.set(key, server);
+    }
+  }
+  return [...servers.values()];
 }
 
 /** A pod's endpoints with different ports are one real server. */

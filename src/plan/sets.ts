@@ -1,4 +1,4 @@
-/** The seventeen sets of each family. Names and types are those of kube-proxy's IPVS mode. */
+/** The sets of each family. Names and types are those of kube-proxy's IPVS mode, apart from the set of Nodes. */
 import type { IpFamily } from "../base/ip.ts";
 import type { IpSet, IpSetType } from "../state/ip-set.ts";
 
@@ -24,7 +24,8 @@ export type SetRole =
   | "nodePortSctp"
   | "nodePortLocalSctp"
   | "healthCheckNodePort"
-  | "ipvsIps";
+  | "ipvsIps"
+  | "tunnelNodes";
 
 /** In creation order. `set-entries.ts` plans their entries; `rules.ts` contains the rules that match them. */
 const specs: Readonly<Record<SetRole, SetSpec>> = {
@@ -50,6 +51,8 @@ const specs: Readonly<Record<SetRole, SetSpec>> = {
   healthCheckNodePort: { suffix: "HEALTH-CHECK-NODE-PORT", type: "bitmap:port" },
   /** Addresses bound to kube-ipvs0. */
   ipvsIps: { suffix: "IPVS-IPS", type: "hash:ip" },
+  /** Addresses of other Nodes, which may send tunneled packets. Exists only if a Service uses tunnel forwarding. */
+  tunnelNodes: { suffix: "IPVS-NODES", type: "hash:ip" },
 };
 
 export const setRoles: readonly SetRole[] = Object.keys(specs) as SetRole[];
@@ -85,8 +88,14 @@ export function setFor(role: SetRole, family: IpFamily): IpSet {
   return set;
 }
 
-/** All of a family's sets, in creation order. */
+/** The sets that always exist, in creation order. They are those of kube-proxy. */
 export function setsFor(family: IpFamily): readonly IpSet[] {
+  const nodes = setFor("tunnelNodes", family);
+  return allSetsFor(family).filter((set) => set !== nodes);
+}
+
+/** All of a family's sets, including the set of Nodes. */
+export function allSetsFor(family: IpFamily): readonly IpSet[] {
   return setRoles.map((role) => setFor(role, family));
 }
 

@@ -10,6 +10,8 @@ export interface SysctlSetting {
 export interface SysctlOptions {
   /** Whether each interface answers ARP only for its own addresses, so that none answers for virtual IPs. */
   readonly isStrictArp: boolean;
+  /** Whether nodes forward packets to each other through tunnels. */
+  readonly isTunneling?: boolean;
   /** Kernel release from uname, such as `6.1.0-13-amd64`. */
   readonly kernelRelease: string;
 }
@@ -30,6 +32,15 @@ const strictArp: readonly SysctlSetting[] = [
   { path: "net/ipv4/conf/all/arp_announce", value: "2" },
 ];
 
+/**
+ * When an address moves to another node, that node sees connections that it did not see begin. By default, IPVS does not
+ * forward their packets.
+ */
+const tunneling: readonly SysctlSetting[] = [
+  { path: "net/ipv4/vs/sloppy_tcp", value: "1" },
+  { path: "net/ipv4/vs/sloppy_sctp", value: "1" },
+];
+
 /** Lists this kernel's settings. */
 export function planSysctls(options: SysctlOptions): readonly SysctlSetting[] {
   return [
@@ -38,6 +49,7 @@ export function planSysctls(options: SysctlOptions): readonly SysctlSetting[] {
       ? [{ path: "net/ipv4/vs/conn_reuse_mode", value: "0" }]
       : []),
     ...(options.isStrictArp ? strictArp : []),
+    ...(options.isTunneling === true ? tunneling : []),
   ];
 }
 

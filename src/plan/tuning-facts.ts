@@ -28,15 +28,21 @@ export interface TuningFacts {
   readonly answerOf: (address: IpAddress) => WeightAnswer | undefined;
   /** Whether an endpoint (by key) gets no new connections because they failed. */
   readonly isEjected: (endpointKey: string) => boolean;
+  /** The addresses of other Nodes, by Node name. Empty unless a Service uses tunnel forwarding. */
+  readonly nodeAddresses: ReadonlyMap<string, readonly IpAddress[]>;
   /** If undefined, every claim is admitted. */
   readonly admission?: Pick<PortAdmission, "admit">;
 }
+
+/** Facts from the list of Nodes. */
+export type NodeFacts = Pick<TuningFacts, "nodeWeights" | "nodeGroups" | "nodeAddresses">;
 
 /** The defaults: the kernel has every scheduler, and no endpoint is new. */
 export const noTuningFacts: TuningFacts = {
   missingSchedulers: new Set(),
   nodeWeights: new Map(),
   nodeGroups: new Map(),
+  nodeAddresses: new Map(),
   rampStep: () => undefined,
   answerOf: () => undefined,
   isEjected: () => false,

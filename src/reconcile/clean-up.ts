@@ -1,9 +1,10 @@
 /** Clean-up and leftover removal, with the ordinary reconciler and an empty desired state. */
 import type { Clock } from "../base/clock.ts";
-import type { IpAddress, IpFamily } from "../base/ip.ts";
+import { type IpAddress, type IpFamily, ipFamilies } from "../base/ip.ts";
 import { silentLogger } from "../base/log.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import type { Rule, RuleSet } from "../state/rule.ts";
+import { tunnelLinks } from "../state/tunnel-link.ts";
 import type { RefusedChange } from "./apply/outcome.ts";
 import { isSetInUse } from "./apply/refusal-reason.ts";
 import {
@@ -141,6 +142,21 @@ async function planRules(
     }
   }
   return { removals, failures };
+}
+
+/**
+ * Removes the links that receive tunneled packets. Call this before rules are removed, because rules restrict which
+ * packets the links may receive. Never rejects.
+ */
+export async function removeTunnelLinks({
+  tunnels,
+}: Pick<Kernel, "tunnels">): Promise<readonly CleanUpFailure[]> {
+  const failures: CleanUpFailure[] = [];
+  for (const family of ipFamilies) {
+    const remove = tunnels?.remove(family);
+    await remove?.catch((error) => failures.push({ subject: tunnelLinks[family].name, error }));
+  }
+  return failures;
 }
 
 /** Removes the local routes that remain after a third party has removed their link. */

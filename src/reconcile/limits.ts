@@ -2,6 +2,7 @@
 import { ipFamilies } from "../base/ip.ts";
 import { rangesChain } from "../plan/range-rules.ts";
 import { type SetRole, setFor } from "../plan/sets.ts";
+import { tunnelChain } from "../plan/tunnel-rules.ts";
 import { type SetEntry, setEntryParts } from "../state/set-entry.ts";
 import type { AddressServerId } from "../state/virtual-server.ts";
 import type { Subject } from "./subject.ts";
@@ -26,6 +27,10 @@ const isRangesChain = ({
   chainName,
 }: Extract<Subject, { readonly type: "chain" }>): boolean =>
   table === "mangle" && chainName === rangesChain;
+
+/** Drops packets that other hosts sent through a tunnel, and those to other addresses and ports. */
+const isTunnelChain = ({ chainName }: Extract<Subject, { readonly type: "chain" }>): boolean =>
+  chainName === tunnelChain;
 
 /** Rejects new connections to our addresses on ports that do not belong to a Service. */
 export const addressGuard = "KUBE-IPVS-FILTER";
@@ -61,7 +66,8 @@ export function isLimit(subject: Subject): boolean {
  */
 export function isRestriction(subject: Subject): boolean {
   if (subject.type === "entry") return isLimitSet(subject.setName) || isGuardSet(subject.setName);
-  return subject.type === "chain" && (subject.table === "filter" || isRangesChain(subject));
+  if (subject.type !== "chain") return false;
+  return subject.table === "filter" || isRangesChain(subject) || isTunnelChain(subject);
 }
 
 /** The address, protocol and port of an entry in a `hash:ip,port…` set. */

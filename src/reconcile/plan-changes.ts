@@ -51,7 +51,7 @@ export function* planChanges(input: PlanInput): Generator<void, ChangePlan> {
   diffSets(
     {
       cached,
-      families: parts.includes("sets") ? input.rules.keys() : [],
+      rules: parts.includes("sets") ? input.rules : new Map(),
       addedCounts: countBySet(steps),
       mayShrink: (name) => scope.isFull || scope.resizableSets.has(name),
     },

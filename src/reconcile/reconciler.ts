@@ -27,11 +27,13 @@ import {
   readOnlyRecord,
 } from "./ownership/ownership.ts";
 import { planChanges } from "./plan-changes.ts";
+import { Relations } from "./relations.ts";
 import { emptyReport, type Failure, reportOf, type SyncReport } from "./report.ts";
 import { Scope } from "./scope.ts";
 import { isWeightKept, manualWeights, updateManualWeights } from "./status/manual-weights.ts";
 import { distrusted, isBackingOff, noteDrifts, reconcileConflicts } from "./status/repairs.ts";
 import { StatusTable } from "./status/status-table.ts";
+import type { Subject } from "./subject.ts";
 import type { SyncGoal } from "./sync-goal.ts";
 
 export interface ReconcilerDependencies {
@@ -103,6 +105,20 @@ export class Reconciler {
   /** Virtual servers by key, as last observed and updated with the outcomes of our changes. */
   get cachedServers(): CachedServers {
     return this.#cached.virtualServers;
+  }
+
+  /**
+   * Whether everything on which a resource of this goal depends exists, as last observed or written. A change with an
+   * unknown outcome does not count as made. Undefined before the first observation.
+   */
+  canExist(
+    subject: Subject,
+    { desired, rules }: Pick<SyncGoal, "desired" | "rules">,
+  ): boolean | undefined {
+    if (!this.#isInitialized) return undefined;
+    const nowMs = this.#dependencies.clock.monotonicMs();
+    const view = { desired, rules, cached: this.#cached };
+    return new Relations({ ...view, distrusted: distrusted(this.#status, nowMs) }).canStay(subject);
   }
 
   /** Number of rules in our chains, by table. Empty if unknown. */

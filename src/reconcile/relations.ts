@@ -10,31 +10,27 @@
  * | set entry | its set | create |
  * | entry of KUBE-LOAD-BALANCER | the limits of its address and port | lifetime |
  * | virtual server | the entries that mark it as ours | create |
- * | virtual server | the limits of its address and port | lifetime |
+ * | virtual server, also for tunnels | the limits of its address and port | lifetime |
  * | real server | its virtual server | create |
  * | address | kube-ipvs0 | create |
  * | address | the address guard; any one of its virtual servers; those of its port ranges | lifetime |
+ * | link that receives tunneled packets | the tunnel chains, the jumps to them, the set of Nodes | lifetime |
  *
  * The limits of an address and port with source ranges consist of its entry in KUBE-LOAD-BALANCER-FW, no source entries
  * other than the desired ones, the two firewall chains, and the jump to them. If this node is blocked, they also
  * include its rule and jump in OUTPUT. The address guard consists of the address's entry in KUBE-IPVS-IPS, the chain
  * KUBE-IPVS-FILTER, and the jump to it.
  */
-import { familyOf, type IpFamily } from "../base/ip.ts";
+import { familyOf, type IpFamily, ipFamilies } from "../base/ip.ts";
 import { protocolNumbers } from "../base/protocol.ts";
 import type { DesiredView } from "../plan/desired-state.ts";
-import { rangesChain } from "../plan/range-rules.ts";
-import type { PlannedVirtualServer } from "../plan/service-port-plan.ts";
 import { type SetRole, setFor } from "../plan/sets.ts";
+import { tunnelChain } from "../plan/tunnel-rules.ts";
 import { dummyLinkName } from "../state/dummy-link.ts";
-import { chainKey, type Rule, type RuleSet } from "../state/rule.ts";
-import {
-  addressEntry,
-  addressPortEntry,
-  portEntry,
-  type SetEntry,
-  setEntryParts,
-} from "../state/set-entry.ts";
+import { chainKey, type Rule, type RuleSet, type TableName } from "../state/rule.ts";
+import { serves } from "../state/served-range.ts";
+import { addressEntry, addressPortEntry, portEntry, type SetEntry } from "../state/set-entry.ts";
+import { tunnelLinks } from "../state/tunnel-link.ts";
 import {
   type AddressServerId,
   markServerId,
@@ -55,13 +51,29 @@ import {
 } from "./limits.ts";
 import type { CachedState } from "./observed/cached-state.ts";
 import { addressSetRoles, nodePortSetRoles } from "./ownership/set-marks.ts";
+import {
+  denialKey,
+  denialsIn,
+  familyOfSet,
+  filterChain,
+  guarded,
+  limited,
+  limitedServer,
+  marksOfRanges,
+} from "./relation-subjects.ts";
 import { type Subject, type SubjectType, subjectKey } from "./subject.ts";
 
 export interface RelationView {
   readonly cached: CachedState;
   readonly desired: Pick<
     DesiredView,
-    "virtualServer" | "hasEntry" | "entries" | "hasAddress" | "serversOfAddress" | "ranges"
+    | "virtualServer"
+    | "hasEntry"
+    | "entries"
+    | "hasAddress"
+    | "serversOfAddress"
+    | "ranges"
+    | "tunnels"
   >;
   /** The planned rules. A family without planned rules has none of our chains. */
   readonly rules: ReadonlyMap<IpFamily, RuleSet>;
@@ -79,6 +91,12 @@ interface Requirement {
 }
 
 type Dependency = Requirement | { readonly anyOf: readonly Requirement[] };
+
+/** Tables with a tunnel chain, and the built-in chains with jumps to it. */
+const tunnelOrigins = [
+  ["filter", "INPUT", "FORWARD"],
+  ["mangle", "PREROUTING"],
+] as const;
 
 type SubjectOf<Type extends SubjectType> = Extract<Subject, { readonly type: Type }>;
 
@@ -119,12 +137,12 @@ export class Relations {
   /** All resources that may have a `lifetime` dependency on this one. They are withdrawn if it is lost. */
   *dependentsOf(dependency: Subject): Generator<Subject> {
     if (dependency.type === "entry") {
-      if (isLimitSet(dependency.setName)) yield* limited(dependency.entry);
+      if (isLimitSet(dependency.setName)) yield* this.#limited(dependency.entry);
       else if (isGuardSet(dependency.setName)) yield* guarded(dependency.entry);
     } else if (dependency.type === "chain" && dependency.table === "filter") {
       const { family, chainName } = dependency;
       if (chainsOfLimits.has(chainName))
-        yield* this.#forEach("loadBalancerFirewall", family, limited);
+        yield* this.#forEach("loadBalancerFirewall", family, (entry) => this.#limited(entry));
       if (chainsOfGuard.has(chainName)) yield* this.#forEach("ipvsIps", family, guarded);
     } else if (dependency.type === "chain" && dependency.table === "mangle") {
       const { family } = dependency;
@@ -136,6 +154,18 @@ export class Relations {
       const server = this.#view.desired.virtualServer(dependency.virtualServer);
       if (server === undefined) return;
       yield { type: "address", address: (server.range ?? server.virtualServer).address };
+    }
+  }
+
+  /** The dependents of a limit, including the virtual servers for tunnels. */
+  *#limited(entry: SetEntry): Generator<Subject> {
+    yield* limited(entry);
+    const server = serverOfEntry(entry);
+    const family = server === undefined ? "IPv4" : familyOf(server.address);
+    for (const range of this.#view.desired.tunnels(family)) {
+      const virtualServer = virtualServerKey(markServerId(family, range.mark));
+      if (server !== undefined && serves(range, server))
+        yield { type: "virtual-server", virtualServer };
     }
   }
 
@@ -178,7 +208,10 @@ export class Relations {
     } else if (dependent.type === "virtual-server") {
       const planned = this.#view.desired.virtualServer(dependent.virtualServer);
       if (planned?.range?.sources !== undefined) yield { subject: marksOfRanges(planned) };
-      else if (planned !== undefined) yield* this.#limitsOf(planned.virtualServer);
+      else if (planned !== undefined) yield* this.#limitsOf(limitedServer(planned));
+    } else if (dependent.type === "link") {
+      for (const family of ipFamilies)
+        if (dependent.link === tunnelLinks[family].name) yield* this.#guardsOfTunnel(family);
     } else if (dependent.type === "address") {
       yield* this.#guardsOf(dependent);
       const { desired } = this.#view;
@@ -193,6 +226,15 @@ export class Relations {
         const isOfRange = desired.virtualServer(virtualServer)?.range !== undefined;
         if (isOfRange) yield { subject: { type: "virtual-server", virtualServer } };
       }
+    }
+  }
+
+  *#guardsOfTunnel(family: IpFamily): Generator<Dependency> {
+    const { name: setName } = setFor("tunnelNodes", family);
+    yield { subject: { type: "set", setName } };
+    for (const [table, ...origins] of tunnelOrigins) {
+      yield { subject: { type: "chain", family, table, chainName: tunnelChain } };
+      for (const from of origins) yield* this.#jumpTo(tunnelChain, family, from, table);
     }
   }
 
@@ -243,14 +285,20 @@ export class Relations {
     yield* this.#jumpTo(nodeFirewall, family, "OUTPUT");
   }
 
-  *#jumpTo(chain: string, family: IpFamily, from: string): Generator<Requirement> {
+  *#jumpTo(
+    chain: string,
+    family: IpFamily,
+    from: string,
+    place: TableName = "filter",
+  ): Generator<Requirement> {
     const jump = this.#view.rules
       .get(family)
       ?.jumps.find(
-        ({ table, from: place, rule: { target } }) =>
-          table === "filter" && place === from && target.kind === "jump" && target.chain === chain,
+        ({ table, from: origin, rule: { target } }) =>
+          table === place && origin === from && target.kind === "jump" && target.chain === chain,
       );
-    if (jump !== undefined) yield { subject: filterChain(family, from), rule: jump.rule };
+    if (jump === undefined) return;
+    yield { subject: { type: "chain", family, table: place, chainName: from }, rule: jump.rule };
   }
 
   #denialOf(server: AddressServerId, family: IpFamily): Rule | undefined {
@@ -317,51 +365,4 @@ export class Relations {
     strict.set(place, isStrict);
     return isStrict;
   }
-}
-
-/** The virtual server of an entry, and the entry that admits packets to it through the address guard. */
-export function* limited(entry: SetEntry): Generator<Subject> {
-  const server = serverOfEntry(entry);
-  if (server === undefined) return;
-  const { name: setName } = setFor("loadBalancer", familyOf(server.address));
-  const permit = addressPortEntry(server.address, server.protocol, server.port);
-  yield { type: "entry", setName, entry: permit };
-  yield { type: "virtual-server", virtualServer: virtualServerKey(server) };
-}
-
-/** The chain that drops packets from clients that a port range's source ranges block. */
-function marksOfRanges({ virtualServer }: PlannedVirtualServer): SubjectOf<"chain"> {
-  const family = familyOf(virtualServer.address);
-  return { type: "chain", family, table: "mangle", chainName: rangesChain };
-}
-
-/** The address of an entry. */
-export function* guarded(entry: SetEntry): Generator<Subject> {
-  const { address } = setEntryParts(entry);
-  if (address !== undefined) yield { type: "address", address };
-}
-
-function filterChain(family: IpFamily, chainName: string): SubjectOf<"chain"> {
-  return { type: "chain", family, table: "filter", chainName };
-}
-
-function familyOfSet(setName: string): IpFamily {
-  return setName.startsWith("KUBE-6-") ? "IPv6" : "IPv4";
-}
-
-function denialsIn(planned: RuleSet | undefined): ReadonlyMap<string, Rule> {
-  const chain = planned?.chains.find(({ name }) => name === nodeFirewall);
-  return new Map(
-    (chain?.rules ?? []).flatMap((rule) =>
-      rule.matches.flatMap((match) =>
-        match.kind === "ipvs"
-          ? [[denialKey(match.protocolNumber, match.address, match.port), rule] as const]
-          : [],
-      ),
-    ),
-  );
-}
-
-function denialKey(protocolNumber: number, address: string, port: number): string {
-  return `${protocolNumber} ${address} ${port}`;
 }

@@ -1,5 +1,12 @@
 import { hostPort, type IpAddress } from "../base/ip.ts";
 
+/** IP_VS_CONN_F_TUNNEL: the packet is sent unchanged to the real server, which is a node, inside another IP packet. */
+export const tunnelMethod = 2;
+
+export function isTunnel({ forwardingMethod }: Pick<RealServer, "forwardingMethod">): boolean {
+  return forwardingMethod === tunnelMethod;
+}
+
 /** Identifies a real server within its virtual server. */
 export interface RealServerId {
   readonly address: IpAddress;
@@ -10,7 +17,9 @@ export interface RealServerId {
 export interface RealServer extends RealServerId {
   /** With weight 0, the real server gets no new connections (drain). The default for planned real servers is 1. */
   readonly weight: number;
-  /** IP_VS_CONN_F_FWD_MASK. We only use 0 (masquerading); third parties may use other methods. */
+  /**
+   * IP_VS_CONN_F_FWD_MASK. We only use 0 (masquerading) and {@link tunnelMethod}; third parties may use other methods.
+   */
   readonly forwardingMethod: number;
   /** Undefined if there is no limit. */
   readonly limit?: ConnectionLimit;

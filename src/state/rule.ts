@@ -6,10 +6,13 @@ import type { IpAddress } from "../base/ip.ts";
 import type { IpSetType } from "./ip-set.ts";
 
 /**
- * Our rules are in nat and filter. In mangle, we only create the rules for port ranges and iptables mode's canary
- * chain. In raw, we create nothing.
+ * Our rules are in nat and filter. In mangle, we only create the rules for port ranges and tunnels, and iptables
+ * mode's canary chain. In raw, we create nothing.
  */
 export type TableName = "nat" | "filter" | "mangle" | "raw";
+
+/** `ipencap` (4) and `ipv6` (41) are packets inside packets. iptables prints the names in /etc/protocols. */
+export type MatchProtocol = "tcp" | "udp" | "sctp" | "ipencap" | "ipv6";
 
 export type Match =
   /** `-s CIDR`; printed before all other matches. */
@@ -19,7 +22,7 @@ export type Match =
   /** `-i NAME`, or `-i PREFIX+`; printed after source and destination. */
   | { readonly kind: "in-interface"; readonly name: string; readonly isNegated: boolean }
   /** `-p tcp`. */
-  | { readonly kind: "protocol"; readonly protocol: "tcp" | "udp" | "sctp" }
+  | { readonly kind: "protocol"; readonly protocol: MatchProtocol }
   /** `-p icmp -m icmp --icmp-type 8`, or the IPv6 equivalent. */
   | { readonly kind: "echo-request" }
   | { readonly kind: "comment"; readonly text: string }

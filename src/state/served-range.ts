@@ -13,6 +13,17 @@ export interface ServedRange {
   readonly masquerade: RangeMasquerade;
   /** Local endpoints, whose connections to themselves are always masqueraded. */
   readonly localEndpoints: readonly IpAddress[];
+  /** Present for a single port with tunnel forwarding. */
+  readonly tunnel?: Tunnel;
+}
+
+/**
+ * `out`: packets from clients, which go to local endpoints or through a tunnel to other nodes. `in`: packets that
+ * arrive through a tunnel, which go to local endpoints. Without real servers, packets get no mark.
+ */
+export interface Tunnel {
+  readonly end: "out" | "in";
+  readonly hasServers: boolean;
 }
 
 /** `cluster`: like packets to cluster IPs. `local`: like packets to addresses with external policy Local. */

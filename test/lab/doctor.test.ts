@@ -362,6 +362,22 @@ describe("the doctor on a node with kube-ipvs", () => {
     skip: skipTunnels,
   });
   itReports({
+    problem: "a missing link for tunnel forwarding",
+    flags: {
+      "kube-ipvs-tunnel-forwarding": "true",
+      "kube-ipvs-port-range-marks": "0x3fff0000",
+    },
+    breaks: `
+      sysctl -qw net.ipv4.vs.sloppy_tcp=1 net.ipv4.vs.sloppy_sctp=1
+      ipset create KUBE-IPVS-NODES hash:ip`,
+    mends: `
+      sysctl -qw net.ipv4.vs.sloppy_tcp=0 net.ipv4.vs.sloppy_sctp=0
+      ipset destroy KUBE-IPVS-NODES`,
+    complaints: ["tunnel-forwarding fail"],
+    says: /no link kube-ipvs-ipip; run modprobe ipip/,
+    skip: unlessNftables("the set is one of ipset"),
+  });
+  itReports({
     problem: "virtual servers in another network namespace",
     breaks: "ip netns exec client ipvsadm -A -t 192.0.2.1:80",
     mends: "ip netns exec client ipvsadm -C",

@@ -10,5 +10,5 @@ xtables="ip_tables ip6_tables iptable_nat iptable_filter iptable_mangle ip6table
   ip_set_hash_ipportnet ip_set_hash_net"
 if [ "$LAB_IPVS" = present ]; then xtables="$xtables xt_ipvs"; else ipvs=; fi
 [ "$LAB_IPTABLES" != none ] || xtables=
-modprobe -a dummy veth bridge br_netfilter nf_conntrack nf_conntrack_netlink nf_nat sctp $xtables $ipvs ||
+modprobe -a dummy veth ipip ip6_tunnel bridge br_netfilter nf_conntrack nf_conntrack_netlink nf_nat sctp $xtables $ipvs ||
   echo "lab: some modules could not be loaded" >&2

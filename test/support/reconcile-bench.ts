@@ -18,7 +18,7 @@ import { ip, planOptions, sliceRecord } from "./records.ts";
 /** The inputs that a test may override. */
 type BenchOptions = Pick<SyncGoal, "ownership" | "drain" | "manualWeights"> &
   Pick<ReconcilerDependencies, "isDryRun"> &
-  Pick<PlanOptions, "portRangeMarks">;
+  Pick<PlanOptions, "portRangeMarks" | "tunnels">;
 
 const options: BenchOptions = {
   ownership: { foreignVirtualServers: "keep", excludeCidrs: [] },
@@ -66,8 +66,12 @@ export class Bench {
   ): void {
     const names = { service: service.name, name: `${service.name}-1` };
     const slice = sliceRecord(endpoints, { ...names, ...slices });
-    const { portRangeMarks } = this.#options;
-    const withRanges = portRangeMarks === undefined ? plan : { ...plan, portRangeMarks };
+    const { portRangeMarks, tunnels } = this.#options;
+    const withRanges = {
+      ...plan,
+      ...(portRangeMarks === undefined ? {} : { portRangeMarks }),
+      ...(tunnels === undefined ? {} : { tunnels }),
+    };
     const plans = planService(service.name, service, [slice], withRanges);
     for (const { family, servicePorts } of plans) {
       this.desired.replace(service.name, family, servicePorts);
@@ -106,6 +110,8 @@ export class Bench {
         masqueradeMark: 0x4000,
         portRangeMarks: this.#options.portRangeMarks,
         ranges: this.desired.ranges(family),
+        isTunnelingEnabled: this.#options.tunnels !== undefined,
+        tunnels: this.desired.tunnels(family),
       };
       return [family, this.#rulesMemory.plan(input)] as const;
     });

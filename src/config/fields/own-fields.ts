@@ -150,6 +150,12 @@ export const ownFields = [
     help: "mask of at least 8 adjacent packet mark bits, such as 0x3fff0000, for the annotation kube-ipvs.io/port-range. No other software may use these bits. Virtual servers whose firewall mark uses only these bits belong to kube-ipvs. If empty, port ranges are not served",
   },
   {
+    path: "kubeIpvs.tunnelForwarding",
+    kind: "boolean",
+    onlyInMode: "ipvs",
+    help: "send packets of Services with the annotation kube-ipvs.io/forwarding: tunnel to nodes with endpoints, and receive them from other nodes, with the client's address. Needs kubeIpvs.portRangeMarks. Enable it on all nodes before the first annotation",
+  },
+  {
     path: "kubeIpvs.nodeProcessPorts",
     default: "refuse",
     words: ["refuse", "serve"],

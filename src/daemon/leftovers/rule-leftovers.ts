@@ -5,7 +5,12 @@ import { type IpFamily, ipFamilies } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Config } from "../../config/config.ts";
 import type { Iptables, Kernel } from "../../kernel/kernel.ts";
-import { type CleanUpGoal, cleanUp, type RulesGoal } from "../../reconcile/clean-up.ts";
+import {
+  type CleanUpGoal,
+  cleanUp,
+  type RulesGoal,
+  removeTunnelLinks,
+} from "../../reconcile/clean-up.ts";
 import { noNames } from "../../reconcile/iptables/plan-rules-removal.ts";
 import { type Mode, namesInUse, namesOfModes, rulesOfAnyMode } from "./rules-of-modes.ts";
 
@@ -60,6 +65,22 @@ export async function removeRules(
   const what = "leftover iptables rules";
   const keys = { backend: iptables.backend, modes: leftovers.modes.join(", ") };
   return removeAndLog({ ...kernel, iptables }, { rules }, { clock, log, what, keys });
+}
+
+/**
+ * Removes the links of earlier tunnels, unless this run may use them. Call this before {@link removeRules}, because rules
+ * restrict these links. Never rejects; returns false if a link may remain.
+ */
+export async function removeEarlierTunnelLinks(
+  kernel: Pick<Kernel, "tunnels">,
+  { mode, tunnelForwarding }: Pick<Config, "mode" | "tunnelForwarding">,
+  log: Logger,
+): Promise<boolean> {
+  if (mode === "ipvs" && tunnelForwarding) return true;
+  const failures = await removeTunnelLinks(kernel);
+  for (const { subject: link, error } of failures)
+    log.warn("Cannot remove a link of earlier tunnels", { link, err: errorText(error) });
+  return failures.length === 0;
 }
 
 export interface LeftoverLog {

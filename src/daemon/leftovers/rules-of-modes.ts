@@ -75,9 +75,10 @@ export function namesOfModes(
   };
 }
 
-/** Includes the rules for port ranges, because an earlier run may have served ranges. */
+/** Includes the rules for port ranges and tunnels, because an earlier run may have served them. */
 function ipvsRules(family: IpFamily, config: Config): RuleSet {
-  return planEmptyRules(family, { ...config, portRangeMarks: config.portRangeMarks ?? 1 });
+  const { portRangeMarks = 1 } = config;
+  return planEmptyRules(family, { ...config, portRangeMarks, isTunnelingEnabled: true });
 }
 
 /** The names of chains and jumps that a running mode writes. */
@@ -88,7 +89,10 @@ export function namesInUse(
   iptables: Pick<Iptables, "render">,
 ): RuleNames {
   if (mode === "ipvs")
-    return namesIn(planEmptyRules(family, config), (rule) => iptables.render(family, rule));
+    return namesIn(
+      planEmptyRules(family, { ...config, isTunnelingEnabled: config.tunnelForwarding }),
+      (rule) => iptables.render(family, rule),
+    );
   if (mode === "userspace") return namesOfModes([mode], family, config, iptables);
   const chains = [...fixedChains(anyOptions), ...sharedChains].map((chain) => {
     return { ...chain, rules: [] };

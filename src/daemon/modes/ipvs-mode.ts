@@ -1,3 +1,5 @@
+import { ipFamilies } from "../../base/ip.ts";
+import { setFor } from "../../plan/sets.ts";
 import { isWithinMask } from "../../state/virtual-server.ts";
 import {
   findBackends,
@@ -66,7 +68,8 @@ export async function beginIpvs(parts: ModeContext): Promise<RunningMode> {
       const isGone = await removeOthers(stop);
       if (stop.aborted) return false;
       await convertVirtualAddresses(kernel, config, log);
-      return (await removeEarlierRanges(loop, parts)) && isGone;
+      const areGone = [await removeEarlierRanges(loop, parts), await removeEarlierTunnels(parts)];
+      return areGone.every(Boolean) && isGone;
     },
   };
 }
@@ -90,6 +93,23 @@ async function removeEarlierRanges(
   const ofRanges = { modes: ["ipvs"], current: "ipvs" } as const;
   const { iptables } = kernel;
   return (await removeRules(kernel, iptables, config, { ...ofRanges, clock, log })) && !isLeft;
+}
+
+/** Removes the rules and sets of earlier tunnels if `kubeIpvs.tunnelForwarding` was turned off. */
+async function removeEarlierTunnels({
+  kernel,
+  config,
+  clock,
+  log,
+  modeRecord,
+}: ModeContext): Promise<boolean> {
+  const hadMarks = (modeRecord?.earlierMarks ?? []).length > 0;
+  if (config.tunnelForwarding || config.observeOnly || !hadMarks) return true;
+  const ofTunnels = { modes: ["ipvs"], current: "ipvs" } as const;
+  if (!(await removeRules(kernel, kernel.iptables, config, { ...ofTunnels, clock, log })))
+    return false;
+  for (const family of ipFamilies) await kernel.ipSets.destroy(setFor("tunnelNodes", family).name);
+  return true;
 }
 
 /** Removes virtual IPs that an earlier run bound with the other value of `kubeIpvs.virtualAddresses`. */

@@ -1,4 +1,5 @@
 import { onceSynced } from "../leftovers/once-synced.ts";
+import { removeEarlierTunnelLinks } from "../leftovers/rule-leftovers.ts";
 import { BackendWatch } from "../node/backend-watch.ts";
 import { rememberServers } from "../node/node-network.ts";
 import { startingEvent } from "../report/events.ts";
@@ -7,6 +8,7 @@ import { sourceListener } from "../sync/source-listener.ts";
 import type { ModeContext, RunningMode } from "./mode.ts";
 
 export type RunModeParts = Pick<ModeContext, "events"> &
+  Partial<Pick<ModeContext, "kernel">> &
   Pick<DaemonParts, "config" | "clock" | "log" | "health" | "metrics" | "source" | "fail"> &
   Pick<DaemonParts, "modeRecord" | "notReadyTaint" | "onReport">;
 
@@ -47,6 +49,7 @@ export async function runMode<M extends BegunMode>(
   const removeLeftovers = onceSynced({ ...parts, stop: stopped.signal }, async () => {
     if (mode.removeLeftovers === undefined) return true;
     await loop.settled();
+    if (!(await removeEarlierTunnelLinks(parts.kernel ?? {}, config, parts.log))) return false;
     const isGone = await mode.removeLeftovers(stopped.signal);
     if (isGone && !stopped.signal.aborted) modeRecord?.tidied(config.mode);
     return isGone;

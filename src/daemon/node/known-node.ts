@@ -100,14 +100,16 @@ export class KnownNode {
     return { network, isChanged };
   }
 
-  #read(): Promise<NodeNetwork> {
-    const { kernel, apiServers, otherNodes } = this.#parts;
+  async #read(): Promise<NodeNetwork> {
+    const { kernel, apiServers, otherNodes, live } = this.#parts;
+    const isTunneling = live.current.tunnelForwarding && kernel.tunnels !== undefined;
+    const tunnels = isTunneling ? { otherTunnels: await kernel.tunnels.listOthers() } : {};
     const others = () => ({
       apiServers: apiServers(),
       nodeAddresses: otherNodes?.reserved,
       podNetworks: otherNodes?.podNetworks,
     });
-    return readNodeNetwork(kernel, others, this.#network);
+    return { ...(await readNodeNetwork(kernel, others, this.#network)), ...tunnels };
   }
 
   #updateOptions(): PlanOptions {

@@ -41,7 +41,16 @@ export function planOptionsOf(facts: NodeFacts): PlanOptions {
     isMasqueradeAll: config.isMasqueradeAll,
     masqueradeMark: config.masqueradeMark,
     ...(config.portRangeMarks === undefined ? {} : { portRangeMarks: config.portRangeMarks }),
+    ...(config.tunnelForwarding ? { tunnels: tunnelsOf(facts) } : {}),
   };
+}
+
+/** Packets to another link of the same kind would never reach kube-ipvs' link, and vice versa. */
+function tunnelsOf({ config, network }: NodeFacts): NonNullable<PlanOptions["tunnels"]> {
+  const [other] = network.otherTunnels ?? [];
+  if (config.portRangeMarks === undefined) return { problem: "kubeIpvs.portRangeMarks is not set" };
+  if (other === undefined) return {};
+  return { problem: `link ${other} of other software on node ${config.nodeName} uses tunnels` };
 }
 
 function familyOptions(family: IpFamily, facts: NodeFacts): FamilyOptions {

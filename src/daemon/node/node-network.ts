@@ -6,7 +6,7 @@ import type { EndpointSliceRecord } from "../../api/objects.ts";
 import type { ServerEndpoint } from "../../api/source.ts";
 import { familyOf, type IpAddress } from "../../base/ip.ts";
 import { Networks } from "../../base/networks.ts";
-import type { DummyLink, Sysctl } from "../../kernel/kernel.ts";
+import type { DummyLink, Sysctl, TunnelLinks } from "../../kernel/kernel.ts";
 import type { ReservedReason } from "../../plan/options.ts";
 import { readAddresses } from "../../reconcile/observed/read-addresses.ts";
 
@@ -28,6 +28,8 @@ export interface NodeNetwork {
   readonly apiServers: ReadonlySet<string>;
   /** If true, the kernel rejects IPv6 addresses on kube-ipvs0. */
   readonly isIpv6Disabled: boolean;
+  /** Other software's links that receive all tunneled packets. Only read if tunnel forwarding is on. */
+  readonly otherTunnels?: readonly string[];
 }
 
 export const emptyNetwork: NodeNetwork = {
@@ -47,6 +49,7 @@ export const apiServerService = "default/kubernetes";
 export interface NetworkReader {
   readonly link: Pick<DummyLink, "name" | "find" | "listAddresses" | "listGateways">;
   readonly sysctl: Pick<Sysctl, "read">;
+  readonly tunnels?: Pick<TunnelLinks, "listOthers">;
 }
 
 /** Other hosts, which the node's kernel does not list. */
@@ -141,9 +144,9 @@ export function sameNetwork(one: NodeNetwork, other: NodeNetwork): boolean {
 }
 
 function networkText(network: NodeNetwork): string {
-  const { ofNode, reserved, apiServers, podNetworks, isIpv6Disabled } = network;
+  const { ofNode, reserved, apiServers, podNetworks, isIpv6Disabled, otherTunnels } = network;
   const parts = [ofNode, reserved, apiServers].map((part) => [...part].sort());
-  return JSON.stringify([...parts, podNetworks.text, isIpv6Disabled]);
+  return JSON.stringify([...parts, podNetworks.text, isIpv6Disabled, otherTunnels]);
 }
 
 /** The addresses and ports of the API servers, taken from the EndpointSlices of their Service. */

@@ -3,15 +3,18 @@ import type { ServiceRecord } from "../../api/objects.ts";
 import type { Nodes } from "../../api/source.ts";
 import { none } from "../../base/none.ts";
 import { UseCounts } from "../../base/use-counts.ts";
-import { neededNodeLabels } from "../../model/annotations.ts";
-import type { NodeGroup } from "../../plan/tuning-facts.ts";
+import { neededNodeLabels, tunnelName } from "../../model/annotations.ts";
+import type { NodeGroup, TuningFacts } from "../../plan/tuning-facts.ts";
 
-/** The weights and labels of Nodes that Services need for their endpoints. */
+/** The weights, labels and addresses of Nodes that Services need for their endpoints. */
 export class NodeTraits {
   /** Labels that Services need. */
   readonly #needed = new UseCounts<string>();
   #weights: ReadonlyMap<string, number> = new Map();
   #groups: ReadonlyMap<string, NodeGroup> = new Map();
+  /** Names of Services that need the addresses of all Nodes. */
+  readonly #tunneled = new Set<string>();
+  #addresses: TuningFacts["nodeAddresses"] = new Map();
 
   get labels(): ReadonlySet<string> {
     return new Set(this.#needed.values());
@@ -30,19 +33,37 @@ export class NodeTraits {
     return this.#groups;
   }
 
-  /** Returns whether {@link labels} may have changed. */
+  /** Whether a Service needs anything from the list of Nodes. */
+  get isNeeded(): boolean {
+    return this.labels.size > 0 || this.#tunneled.size > 0;
+  }
+
+  /**
+   * The addresses of other Nodes, by name. Empty unless a Service needs them. Returns the same object while they are
+   * unchanged.
+   */
+  get addresses(): TuningFacts["nodeAddresses"] {
+    return this.#addresses;
+  }
+
+  /** Returns whether {@link labels} or {@link addresses} may have changed. */
   noteService(previous: ServiceRecord | undefined, current: ServiceRecord | undefined): boolean {
     const labelsOf = (service: ServiceRecord | undefined): readonly string[] =>
       service === undefined ? none : neededNodeLabels(service);
     const [before, after] = [labelsOf(previous), labelsOf(current)];
-    if (before.length + after.length === 0) return false;
+    const isTunneled = current?.annotations?.[tunnelName]?.trim() === "tunnel";
+    const name = (current ?? previous)?.name ?? "";
+    const wasTunneled = this.#tunneled.has(name);
+    if (isTunneled) this.#tunneled.add(name);
+    else this.#tunneled.delete(name);
+    if (before.length + after.length === 0) return isTunneled !== wasTunneled;
     this.#needed.replace(before, after);
     return true;
   }
 
   /**
    * Takes all Nodes, with at least the labels in `listed`, or with all labels if `listed` is undefined. Returns whether
-   * {@link weights} or {@link groups} changed.
+   * {@link weights}, {@link groups} or {@link addresses} changed.
    */
   noteNodes(nodes: Nodes, nodeName: string, listed: ReadonlySet<string> | undefined): boolean {
     const weights = new Map<string, number>();
@@ -51,9 +72,14 @@ export class NodeTraits {
     const groups = new Map(labels.map((label) => [label, groupOf(label, nodeName, nodes)]));
     const areWeightsEqual = isDeepStrictEqual(weights, this.#weights);
     const areGroupsEqual = isDeepStrictEqual(groups, this.#groups);
+    const others =
+      this.#tunneled.size === 0 ? [] : [...nodes].filter(([name]) => name !== nodeName);
+    const addresses = new Map(others.map(([name, one]) => [name, one.addresses] as const));
+    const areAddressesEqual = isDeepStrictEqual(addresses, this.#addresses);
+    if (!areAddressesEqual) this.#addresses = addresses;
     if (!areWeightsEqual) this.#weights = weights;
     if (!areGroupsEqual) this.#groups = groups;
-    return !areWeightsEqual || !areGroupsEqual;
+    return !areWeightsEqual || !areGroupsEqual || !areAddressesEqual;
   }
 }
 

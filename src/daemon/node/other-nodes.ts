@@ -138,9 +138,9 @@ export class OtherNodes {
     for (const address of unknown) this.#unchecked.add(address);
   }
 
-  /** If Services name labels, an endpoint on an unknown Node causes Nodes to be listed again. */
+  /** If Services name labels or use tunnels, an endpoint on an unknown Node causes Nodes to be listed again. */
   noteSlice({ endpoints }: EndpointSliceRecord): void {
-    if (this.#isNodeMissing || this.traits.labels.size === 0) return;
+    if (this.#isNodeMissing || !this.traits.isNeeded) return;
     const isKnown = (name: string): boolean => name === "" || this.#nodes.has(name);
     if (endpoints.every(({ nodeName }) => isKnown(nodeName))) return;
     this.#isNodeMissing = true;
@@ -210,7 +210,7 @@ export class OtherNodes {
 
   get #isNeeded(): boolean {
     const areWeightsDefault = this.#parts.areWeightsDefault?.() ?? false;
-    return this.#claims.size > 0 || this.traits.labels.size > 0 || areWeightsDefault;
+    return this.#claims.size > 0 || this.traits.isNeeded || areWeightsDefault;
   }
 
   /** Whether the next list must not wait for the usual pause. */

@@ -89,8 +89,13 @@ async function unsupportedReason(kernel: Kernel, family: IpFamily): Promise<stri
 }
 
 /** The sysctls to set for this node's kernel. */
-export function sysctlsOf({ isStrictArp }: Pick<Config, "isStrictArp">): readonly SysctlSetting[] {
-  return planSysctls({ isStrictArp, kernelRelease: release() });
+export function sysctlsOf({
+  isStrictArp,
+  tunnelForwarding,
+}: Pick<Config, "isStrictArp"> &
+  Partial<Pick<Config, "tunnelForwarding">>): readonly SysctlSetting[] {
+  const isTunneling = tunnelForwarding === true;
+  return planSysctls({ isStrictArp, isTunneling, kernelRelease: release() });
 }
 
 async function keepConntrack(

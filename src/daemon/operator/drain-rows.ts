@@ -1,7 +1,7 @@
 /** Rows for draining real servers, oldest first, with their remaining connections. */
 
 import type { DrainRow, DrainTimes } from "../../answer/rows.ts";
-import { type Drain, type DrainPolicy, mayBeUdp } from "../../reconcile/drain/drains.ts";
+import { type Drain, mayBeUdp, protocolOf } from "../../reconcile/drain/drains.ts";
 import { type ObservedRealServer, realServerKey } from "../../state/real-server.ts";
 import { toTenth } from "./ages.ts";
 import type { DaemonView } from "./daemon-view.ts";
@@ -54,16 +54,22 @@ function rowOf(drain: Drain, server: ObservedRealServer, view: DaemonView): Drai
     address: virtualServer.address,
     port: virtualServer.port,
     realServer: { address: server.address, port: server.port },
-    ...drainTimes(drain, view.clock.monotonicMs(), view.config.drain),
+    ...drainTimes(drain, view),
     activeConnections: server.activeConnections,
     inactiveConnections: server.inactiveConnections,
   };
 }
 
-/** Age and remaining time of a drain. `nowMs` is monotonic. Pure. */
-export function drainTimes(drain: Drain, nowMs: number, policy: DrainPolicy): DrainTimes {
-  const ageSeconds = Math.max(0, (nowMs - drain.sinceMs) / 1000);
-  const isUdp = mayBeUdp(drain.virtualServer.protocol);
+type TimesView = Pick<DaemonView, "clock" | "config" | "plan">;
+
+/** Age and remaining time of a drain. */
+export function drainTimes(
+  drain: Drain,
+  { clock, config: { drain: policy }, plan: { desired } }: TimesView,
+): DrainTimes {
+  const ageSeconds = Math.max(0, (clock.monotonicMs() - drain.sinceMs) / 1000);
+  const planned = desired.virtualServer(drain.virtualServerKey);
+  const isUdp = mayBeUdp(protocolOf(drain.virtualServer, planned));
   const limit = isUdp ? policy.udpDeadlineSeconds : policy.tcpDeadlineSeconds;
   if (limit === 0) return { ageSeconds: toTenth(ageSeconds) };
   const leftSeconds = Math.max(0, limit - ageSeconds);

@@ -122,8 +122,8 @@ function signalOf(
   return weightSignal === undefined ? {} : { weightSignal };
 }
 
-function drainOf(drain: Drain | undefined, { config, clock }: DaemonView): DrainTimes | undefined {
-  return drain === undefined ? undefined : drainTimes(drain, clock.monotonicMs(), config.drain);
+function drainOf(drain: Drain | undefined, view: DaemonView): DrainTimes | undefined {
+  return drain === undefined ? undefined : drainTimes(drain, view);
 }
 
 /** Why a planned endpoint is not served. Undefined if it is served, which in IPVS mode requires a non-zero weight. */

@@ -8,7 +8,7 @@ import type { ServiceName } from "../../api/objects.ts";
 import { familyOf, type IpAddress, type IpFamily, isLoopback } from "../../base/ip.ts";
 import { loopbackNodePorts } from "../../plan/loopback-node-ports.ts";
 import type { ServicePortPlan } from "../../plan/service-port-plan.ts";
-import { setsFor } from "../../plan/sets.ts";
+import { allSetsFor, setFor } from "../../plan/sets.ts";
 import { serves } from "../../state/served-range.ts";
 import { addressEntry, addressPortEntry, portEntry, type SetEntry } from "../../state/set-entry.ts";
 import { markServerId, virtualServerKey } from "../../state/virtual-server.ts";
@@ -57,12 +57,13 @@ export async function ipvsFacts(
   };
 }
 
-/** Keys of the virtual server at an address and port, and of the virtual server whose port range contains that port. */
+/** Keys of the virtual server at an address and port, and of those with a port range or tunnel that contains it. */
 function keysOf({ plan: { desired } }: DaemonView, destination: Destination): readonly string[] {
   const family = familyOf(destination.address);
-  const range = desired.ranges(family).find((one) => serves(one, destination));
-  const own = virtualServerKey(destination);
-  return range === undefined ? [own] : [own, virtualServerKey(markServerId(family, range.mark))];
+  const marked = [...desired.ranges(family), ...desired.tunnels(family)]
+    .filter((one) => serves(one, destination))
+    .map(({ mark }) => virtualServerKey(markServerId(family, mark)));
+  return [virtualServerKey(destination), ...marked];
 }
 
 /** All addresses and ports of one Service, with the first port of each protocol for port ranges. */
@@ -74,6 +75,7 @@ export function destinationsOf(
     plan.desired.plansOf(service, family).flatMap(({ virtualServers }) =>
       virtualServers.flatMap(({ virtualServer: { protocol, address, port }, range }) => {
         if (protocol !== "FWM") return [{ protocol, address, port }];
+        if (range?.tunnel !== undefined) return [];
         const first = range?.ranges[0]?.first ?? 0;
         return (range?.protocols ?? []).map((one) => ({
           protocol: one,
@@ -136,7 +138,9 @@ function entriesAbout(
       ...candidatesOf(destination, from),
       ...plannedFor(view, destination, family),
     ];
-    for (const { name } of setsFor(family)) {
+    for (const { name } of allSetsFor(family)) {
+      // Exists only while tunnels are used.
+      if (name === setFor("tunnelNodes", family).name && desired.entryCount(name) === 0) continue;
       const entries = found.get(name) ?? new Set();
       found.set(name, entries);
       for (const entry of candidates) if (desired.hasEntry(name, entry)) entries.add(entry);

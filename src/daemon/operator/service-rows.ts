@@ -72,7 +72,7 @@ export function rowOf(
   context: RowContext,
   query: Pick<ServicesQuery, "hasEndpoints" | "hasConnections">,
 ): ServiceRow {
-  const { record, servicePort, kind, server, key, realServers, preference } = wanted;
+  const { record, servicePort, kind, server, key, realServers, preference, tunnelNodes } = wanted;
   const { view } = context;
   const lost = lostTo(view, wanted);
   const reason = lost === undefined ? absentReason(wanted, context) : lostReason;
@@ -93,6 +93,7 @@ export function rowOf(
     ...(reason === undefined ? {} : { reason }),
     ...claimedBy(lost),
     ...(preference === undefined ? {} : { topologyPreference: preference.state }),
+    ...(tunnelNodes === undefined ? {} : { tunnelNodes }),
     ...(ignoredAnnotations.length === 0 ? {} : { ignoredAnnotations }),
     realServers: {
       planned: realServers.length,

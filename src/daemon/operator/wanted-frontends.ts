@@ -17,8 +17,8 @@ import { chooseEndpoints } from "../../model/topology.ts";
 import { askedFrontends, type FrontendKind, isPolicyLocal } from "../../plan/frontends.ts";
 import type { Preference } from "../../plan/preference.ts";
 import type { ServicePortPlan } from "../../plan/service-port-plan.ts";
-import { type RealServerId, realServerKey } from "../../state/real-server.ts";
-import type { ServedRange } from "../../state/served-range.ts";
+import { isTunnel, type RealServerId, realServerKey } from "../../state/real-server.ts";
+import { type ServedRange, serves } from "../../state/served-range.ts";
 import { type VirtualServer, virtualServerKey } from "../../state/virtual-server.ts";
 import { type DaemonView, type ObjectsView, objectsOf } from "./daemon-view.ts";
 
@@ -39,6 +39,8 @@ export interface WantedFrontend {
   readonly range?: ServedRange;
   /** Undefined if the Service has no topology preference, or if policy Local applies. */
   readonly preference?: Preference;
+  /** Number of nodes that get packets through tunnels. Undefined without tunnel forwarding. */
+  readonly tunnelNodes?: number;
   /** Whether the address is left to other software on the node (`kubeIpvs.unboundAddresses`). */
   readonly isHeld?: true;
   /** The planned real servers. Their weights are undefined in modes without virtual servers. */
@@ -85,7 +87,14 @@ function anyPort(endpoints: readonly Endpoint[]): readonly Endpoint[] {
 
 type Frontend = Pick<
   WantedFrontend,
-  "servicePort" | "kind" | "server" | "range" | "preference" | "isHeld" | "realServers"
+  | "servicePort"
+  | "kind"
+  | "server"
+  | "range"
+  | "preference"
+  | "tunnelNodes"
+  | "isHeld"
+  | "realServers"
 >;
 
 function* plannedFrontends(plans: readonly ServicePortPlan[]): Generator<Frontend> {
@@ -96,11 +105,16 @@ function* plannedFrontends(plans: readonly ServicePortPlan[]): Generator<Fronten
       yield { servicePort, kind, server, isHeld: true, realServers: [] };
     }
     for (const { kind, virtualServer: server, realServers, range } of virtualServers) {
+      if (range?.tunnel !== undefined) continue;
+      const out = virtualServers.find(
+        ({ range: other }) => other?.tunnel?.end === "out" && serves(other, server),
+      );
       const isPreferring = preference !== undefined && !isPolicyLocal(servicePort, kind);
       yield {
         ...{ servicePort, kind, server, realServers },
         ...(range === undefined ? {} : { range }),
         ...(isPreferring ? { preference } : {}),
+        ...(out === undefined ? {} : { tunnelNodes: out.realServers.filter(isTunnel).length }),
       };
     }
   }

@@ -8,7 +8,7 @@ import type { Kernel } from "../../kernel/kernel.ts";
 import type { ChangeTracker } from "../../model/change-tracker.ts";
 import type { ClaimMemory } from "../../plan/claims/claim-memory.ts";
 import type { HolderRecord } from "../../plan/claims/holder-record.ts";
-import type { TuningFacts } from "../../plan/tuning-facts.ts";
+import type { NodeFacts } from "../../plan/tuning-facts.ts";
 import type { SyncReport } from "../../reconcile/report.ts";
 import type { ServiceHealthServers } from "../http/service-health.ts";
 import { KnownNode } from "../node/known-node.ts";
@@ -133,9 +133,9 @@ export class ClusterInput {
   }
 
   /** Facts about all Nodes, for planning. */
-  get nodeFacts(): Pick<TuningFacts, "nodeWeights" | "nodeGroups"> {
-    const { weights: nodeWeights, groups: nodeGroups } = this.#otherNodes.traits;
-    return { nodeWeights, nodeGroups };
+  get nodeFacts(): NodeFacts {
+    const { weights, groups, addresses } = this.#otherNodes.traits;
+    return { nodeWeights: weights, nodeGroups: groups, nodeAddresses: addresses };
   }
 
   start(): void {

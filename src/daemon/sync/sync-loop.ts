@@ -17,6 +17,7 @@ import type { SyncGoal } from "../../reconcile/sync-goal.ts";
 import type { LocalhostNodePorts } from "../localhost/localhost-node-ports.ts";
 import { AvailableSchedulers } from "../node/available-schedulers.ts";
 import { sysctlsOf } from "../node/prepare-kernel.ts";
+import { Tunnels } from "../node/tunnels.ts";
 import type { DaemonView } from "../operator/daemon-view.ts";
 import type { LiveConfig } from "../process/live-config.ts";
 import type { NumberRecord } from "../process/number-record.ts";
@@ -67,6 +68,8 @@ export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
   readonly #ejections: Ejections;
   readonly #schedulers: AvailableSchedulers;
   readonly #reconciler: Reconciler;
+  /** Undefined if tunnel forwarding is off. Links of an earlier run are then removed as leftovers. */
+  readonly #tunnels: Tunnels | undefined;
   protected override readonly checks: KernelChecks;
   /** Whether Services are being planned ahead. Remains true if this fails; the first sync then reports the error. */
   #isPlanningAhead = false;
@@ -130,6 +133,11 @@ export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
       isAllowed: (name) => isAllowedScheduler(name, live.current.extraSchedulers),
     });
     this.#reconciler = new Reconciler({ ...parts, isDryRun: this.#observeOnly });
+    if (live.current.tunnelForwarding && !this.#observeOnly)
+      this.#tunnels = new Tunnels({
+        ...{ links: kernel.tunnels, families, log: parts.log, desired: this.plan.desired },
+        canExist: (subject) => this.#lastGoal && this.#reconciler.canExist(subject, this.#lastGoal),
+      });
     this.checks = new KernelChecks({
       ...{ ...parts, live, node: this.node, exclusive: this.exclusive },
       reconciler: this.#reconciler,
@@ -213,11 +221,13 @@ export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
     onProgress?: ApplyProgress,
   ): Promise<LoopResult<IpvsFindings>> {
     const { desired, annotationProblems } = this.plan;
+    await this.#tunnels?.removeUnneeded();
     const isFull = this.#observeOnly || this.#reconciler.needsObservation;
     if (this.#lastGoal === undefined) await findHolders(desired, this.parts.kernel.ipvs);
     const goal = this.#takeGoal();
     this.#lastGoal = goal;
     const report = await this.#reconciler.sync(goal, onProgress);
+    await this.#tunnels?.serve();
     this.checks.synced();
     const { drainer: drains } = this.#reconciler;
     return { report, isFull, findings: { desired, annotationProblems, drains } };

@@ -5,10 +5,12 @@ import { isStrict } from "../../explain/read/read-network.ts";
 import type { BackendSurvey } from "../../kernel/iptables/backend.ts";
 import type { KernelReaders } from "../../kernel/open-readers.ts";
 import { setFor } from "../../plan/sets.ts";
+import { tunnelLinks } from "../../state/tunnel-link.ts";
 import { tunnelHeaderBytes } from "../checks/addresses.ts";
 import type {
   AddressFacts,
   BackendFact,
+  ForwardingFacts,
   IpvsFigures,
   ReversePathFacts,
   TunnelFact,
@@ -117,4 +119,20 @@ export function readReversePath(
   const isLink = (name: string): boolean => !["all", "default", "lo"].includes(name);
   const strictLinks = links.filter((name) => isLink(name) && isStrict(sysctl, name));
   return { strictLinks, droppedPackets };
+}
+
+/** `routes` is the content of /proc/net/route. */
+export async function readForwarding(
+  { links }: Pick<KernelReaders, "links">,
+  routes: string = readFileSync("/proc/net/route", "latin1"),
+): Promise<ForwardingFacts> {
+  const all = await links.listLinks();
+  const ours = ipFamilies.map((family) => tunnelLinks[family].name);
+  const fields = routes.split("\n").map((line) => line.split("\t"));
+  const [name] = fields.find(([, destination]) => destination === "00000000") ?? [];
+  const uplink = all.find((link) => link.name === name);
+  return {
+    links: ours.filter((one) => all.some((link) => link.name === one)),
+    ...(uplink === undefined ? {} : { uplink: { name: uplink.name, mtu: uplink.mtuBytes } }),
+  };
 }

@@ -1,5 +1,10 @@
 import { type IpAddress, type IpFamily, isLoopback } from "../../base/ip.ts";
-import { type RealServerId, realServerKey } from "../../state/real-server.ts";
+import {
+  isTunnel,
+  type RealServer,
+  type RealServerId,
+  realServerKey,
+} from "../../state/real-server.ts";
 import { type ArrivedPacket, followConnection } from "./connection.ts";
 import { isHere, isLocal, leavingAddress, type NodeState, routeKey } from "./node-state.ts";
 import type { Packet, PacketOnPath } from "./packet.ts";
@@ -74,6 +79,23 @@ export function missingRoute(realServer: RealServerId, state: NodeState): Endpoi
   if (isHere(address, state) || state.network.routes.has(address)) return undefined;
   const obstacle = `there is no route to ${address}, or the route rejects packets (ip route get ${address})`;
   return { realServer, steps: [], isMasqueraded: false, fate: "dropped", obstacle };
+}
+
+/**
+ * The path to another node through a tunnel. That node's rules and network are not known. Undefined for other real
+ * servers.
+ */
+export function throughTunnel(
+  { address, forwardingMethod }: RealServer,
+  { source }: Packet,
+  state: NodeState,
+): EndpointPath | undefined {
+  if (!isTunnel({ forwardingMethod })) return undefined;
+  const realServer = { address, port: 0 };
+  const lost = missingRoute(realServer, state);
+  if (lost !== undefined) return { ...lost, isTunneled: true };
+  const way = { realServer, steps: [], isMasqueraded: false } as const;
+  return { ...way, isTunneled: true, fate: "delivered", source };
 }
 
 /** Why a remote endpoint does not answer, or why its answers are lost. Undefined if they arrive. */

@@ -11,7 +11,7 @@ import { type RealServer, type RealServerId, realServerKey } from "../../state/r
 import { markServerId, virtualServerKey } from "../../state/virtual-server.ts";
 import { followConnection } from "./connection.ts";
 import { isFull } from "./connection-limit.ts";
-import { byText, deliver, leave, missingRoute, notForwarding } from "./deliver.ts";
+import { byText, deliver, leave, missingRoute, notForwarding, throughTunnel } from "./deliver.ts";
 import {
   isHere,
   isLocal,
@@ -218,12 +218,13 @@ function balance(onPath: PacketOnPath, state: NodeState): PathEnd | undefined {
   const taking = weighted.filter((realServer) => isFull(realServer) !== true);
   if (taking.length === 0) return { kind: "refused", by: "the connection limits of all endpoints" };
   const endpoints = taking.map((realServer) => {
+    const tunneled = throughTunnel(realServer, packet, state);
+    if (tunneled !== undefined) return tunneled;
     const { address: destination } = realServer;
     // A real server with port 0 gets the packet at the destination port.
     const realPort = realServer.port === 0 ? port : realServer.port;
     const balanced = { ...onPath, destination, port: realPort, virtual: { address, port } };
-    // IPVS sends even packets from outside through OUTPUT, except to local processes. These packets have already
-    // traversed nat.
+    // IPVS sends all packets through OUTPUT, without nat, except those from outside to local processes.
     const goesUp = !packet.isFromNode && isLocal(destination, state);
     const path = toEndpoint(balanced, goesUp ? deliveryPlaces : outputPlaces, state);
     if (isFull(realServer) === false) return path;

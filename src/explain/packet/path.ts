@@ -38,6 +38,8 @@ export interface EndpointPath {
   readonly steps: readonly Step[];
   readonly fate: "delivered" | "dropped" | "refused";
   readonly isMasqueraded: boolean;
+  /** The real server is a node, which gets the packet through a tunnel and answers the client. */
+  readonly isTunneled?: true;
   /** Source address that the endpoint sees. Undefined if it is an unknown address of this node. */
   readonly source?: IpAddress;
   /** Why packets or their answers are lost. Undefined if they are not. */

@@ -4,7 +4,7 @@ import type { Destination } from "../../answer/answers.ts";
 import { familyOf, type IpFamily } from "../../base/ip.ts";
 import type { IpSets, Ipvs } from "../../kernel/kernel.ts";
 import type { KernelReaders } from "../../kernel/open-readers.ts";
-import { setsFor } from "../../plan/sets.ts";
+import { allSetsFor } from "../../plan/sets.ts";
 import type { SetEntry } from "../../state/set-entry.ts";
 import { type VirtualServerId, virtualServerKey } from "../../state/virtual-server.ts";
 import type { ListedChains, ListedServer, ListedSet } from "../packet/node-state.ts";
@@ -16,7 +16,7 @@ export async function readSets(
 ): Promise<ReadonlyMap<string, ListedSet>> {
   const present = new Map((await ipSets.listSets()).map((set) => [set.name, set]));
   const listed = new Map<string, ListedSet>();
-  for (const set of setsFor(family)) {
+  for (const set of allSetsFor(family)) {
     if (present.get(set.name)?.type !== set.type) continue;
     listed.set(set.name, { type: set.type, entries: new Set(await ipSets.listEntries(set)) });
   }

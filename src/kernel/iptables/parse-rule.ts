@@ -77,6 +77,9 @@ export const matchForms: readonly Form<Match>[] = [
   match("NOT-d WORD", (not, cidr = "") => ({ kind: "destination", cidr, isNegated: not !== "" })),
   match("NOT-i WORD", (not, name = "") => ({ kind: "in-interface", name, isNegated: not !== "" })),
   match("-p PROTOCOL", (protocol) => ({ kind: "protocol", protocol: protocol as Protocol })),
+  // Without /etc/protocols, iptables-save prints the number.
+  match("-p (?:ipencap|4)", () => ({ kind: "protocol", protocol: "ipencap" })),
+  match("-p (?:ipv6|41)", () => ({ kind: "protocol", protocol: "ipv6" })),
   ...ipFamilies.map((family) => match(echoRequestWords[family], () => ({ kind: "echo-request" }))),
   match("-m comment --comment WORD", (text = "") => ({ kind: "comment", text })),
   match("-m PROTOCOL --dport (\\d+)(?::(\\d+))?", (protocol, port, last = "") => {

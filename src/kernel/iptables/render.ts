@@ -10,7 +10,7 @@ import {
   parseCidr,
   parseIpAddress,
 } from "../../base/ip.ts";
-import type { Match, Rule, Target } from "../../state/rule.ts";
+import type { Match, MatchProtocol, Rule, Target } from "../../state/rule.ts";
 import {
   checkChainName,
   checkComment,
@@ -40,7 +40,7 @@ function renderMatch(family: IpFamily, match: Match): string {
     case "in-interface":
       return `${not(match)}-i ${checkInterfaceName(match.name)}`;
     case "protocol":
-      return `-p ${match.protocol}`;
+      return `-p ${protocolWords[match.protocol] ?? match.protocol}`;
     case "echo-request":
       return echoRequestWords[family];
     case "comment":
@@ -70,6 +70,12 @@ function renderMatch(family: IpFamily, match: Match): string {
       return renderIpvs(family, match);
   }
 }
+
+/** iptables knows these names only if /etc/protocols exists, but the numbers always. */
+const protocolWords: Readonly<Partial<Record<MatchProtocol, string>>> = {
+  ipencap: "4",
+  ipv6: "41",
+};
 
 /** The match for ICMP echo requests. */
 export const echoRequestWords: Readonly<Record<IpFamily, string>> = {

@@ -4,6 +4,7 @@ export const messageTypes = {
   newLink: 16,
   deleteLink: 17,
   getLink: 18,
+  setLink: 19,
   newAddress: 20,
   deleteAddress: 21,
   getAddress: 22,

@@ -7,8 +7,8 @@ import {
   parseCidr,
   parseIpAddress,
 } from "../../base/ip.ts";
-import { protocolNumbers } from "../../base/protocol.ts";
-import type { Match, Rule, Target } from "../../state/rule.ts";
+import { type Protocol, protocolNumbers } from "../../base/protocol.ts";
+import type { Match, MatchProtocol, Rule, Target } from "../../state/rule.ts";
 import { RuleValueError } from "../iptables/names.ts";
 import { chainNameOf } from "./chains.ts";
 import {
@@ -63,7 +63,7 @@ function encodeMatch(match: Match, context: MatchContext): readonly Expression[]
     case "in-interface":
       return [meta(metaKeys.inName), compare(interfaceBytes(match.name), match.isNegated)];
     case "protocol":
-      return protocol(protocolNumbers[match.protocol.toUpperCase() as "TCP"]);
+      return protocol(numberOf(match.protocol));
     case "echo-request":
       return [
         ...protocol(family === "IPv4" ? 1 : 58),
@@ -130,6 +130,11 @@ function encodeTarget(family: IpFamily, table: string, target: Target): readonly
 
 function unsupported(kind: string): RuleValueError {
   return new RuleValueError("match or target", kind, "one that IPVS mode uses");
+}
+
+function numberOf(name: MatchProtocol): number {
+  if (name === "ipencap") return 4;
+  return name === "ipv6" ? 41 : protocolNumbers[name.toUpperCase() as Protocol];
 }
 
 function protocol(number: number): readonly Expression[] {

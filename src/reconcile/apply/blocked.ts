@@ -2,13 +2,15 @@
 import { familyOf } from "../../base/ip.ts";
 import { rangesChain } from "../../plan/range-rules.ts";
 import { setFor } from "../../plan/sets.ts";
+import { tunnelChain } from "../../plan/tunnel-rules.ts";
 import { setEntryParts } from "../../state/set-entry.ts";
 import type { VirtualServerId } from "../../state/virtual-server.ts";
 import type { Change, ChangeKind, ChangeOf } from "../change.ts";
 import { subjectOf } from "../kinds/kinds.ts";
 import { isLimitSet } from "../limits.ts";
 import { nodePortSetRoles } from "../ownership/set-marks.ts";
-import { guarded, limited, type Relations } from "../relations.ts";
+import { guarded, limited } from "../relation-subjects.ts";
+import type { Relations } from "../relations.ts";
 import { type Subject, subjectKey } from "../subject.ts";
 
 const guardedRemovals: ReadonlySet<ChangeKind> = new Set([
@@ -82,8 +84,10 @@ export class NotMade {
   #isMarked({ before, reason }: ChangeOf<"virtual-server-remove">): boolean {
     if (before.protocol !== "FWM" || reason === "withheld") return false;
     const family = familyOf(before.address);
-    const chain = { type: "chain", family, table: "mangle", chainName: rangesChain } as const;
-    return this.#changes.get(subjectKey(chain))?.kind === "chain-write";
+    return [rangesChain, tunnelChain].some((chainName) => {
+      const chain = { type: "chain", family, table: "mangle", chainName } as const;
+      return this.#changes.get(subjectKey(chain))?.kind === "chain-write";
+    });
   }
 
   /** Whether the removal of a resource that rules protect failed. */

@@ -21,6 +21,7 @@ import {
   drainKey,
   drainPolicyOf,
   mayBeUdp,
+  protocolOf,
 } from "./drains.ts";
 
 /** Number of virtual servers per check between syncs. A due sync waits for at most one such check. */
@@ -194,12 +195,13 @@ export class Drainer {
         const key = realServerKey(drain.realServer);
         const planned = desired.virtualServer(drain.virtualServerKey);
         const isServing = planned?.stillServing?.has(key) ?? false;
+        const protocol = protocolOf(drain.virtualServer, planned);
         const found = { observed: byKey.get(key), isServing, nowMs };
-        const reason = drainEnd(drain, found, drainPolicyOf(planned, policy));
+        const virtualServer = { ...drain.virtualServer, protocol };
+        const reason = drainEnd({ ...drain, virtualServer }, found, drainPolicyOf(planned, policy));
         if (reason !== undefined) return [{ drain, reason }];
         // The time until the deadline begins when the endpoint stops serving.
-        if (isServing && !mayBeUdp(drain.virtualServer.protocol))
-          this.#drains.begin({ ...drain, sinceMs: nowMs });
+        if (isServing && !mayBeUdp(protocol)) this.#drains.begin({ ...drain, sinceMs: nowMs });
         return [];
       });
     });

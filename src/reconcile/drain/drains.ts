@@ -91,6 +91,15 @@ export function drainPolicyOf(
   return { tcpDeadlineSeconds: seconds, udpDeadlineSeconds: seconds };
 }
 
+/** The protocol of a virtual server's connections. `FWM` if its packets have a mark and may have any protocol. */
+export function protocolOf(
+  { protocol }: Pick<VirtualServerId, "protocol">,
+  planned: Pick<PlannedVirtualServer, "range"> | undefined,
+): VirtualServerId["protocol"] {
+  const { tunnel, protocols = [] } = planned?.range ?? {};
+  return tunnel === undefined ? protocol : (protocols[0] ?? protocol);
+}
+
 /** Packets with a firewall mark may have any protocol. */
 export function mayBeUdp(protocol: VirtualServerId["protocol"]): boolean {
   return protocol === "UDP" || protocol === "FWM";

@@ -12,7 +12,13 @@ import {
   type VirtualServerId,
 } from "../../state/virtual-server.ts";
 import type { ChangeOf } from "../change.ts";
-import { type DrainPolicy, type DrainsView, drainPolicyOf, drains } from "../drain/drains.ts";
+import {
+  type DrainPolicy,
+  type DrainsView,
+  drainPolicyOf,
+  drains,
+  protocolOf,
+} from "../drain/drains.ts";
 import type { CachedVirtualServer } from "../observed/cached-state.ts";
 import type { PlanSteps } from "../plan-steps.ts";
 
@@ -120,7 +126,7 @@ function leave(
   const isDraining = present.isDraining(key, realServerKey(before));
   // The drain check removes the real server, at the deadline that applies then.
   if (isDraining && before.weight === 0) return;
-  if (!isDraining && !drains(virtualServer.protocol, drainPolicyOf(desired, drain))) {
+  if (!isDraining && !drains(protocolOf(virtualServer, desired), drainPolicyOf(desired, drain))) {
     leavingRealServers.push({
       kind: "real-server-remove",
       key,

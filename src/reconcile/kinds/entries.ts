@@ -15,7 +15,7 @@ import type { Scope } from "../scope.ts";
 import type { SyncGoal } from "../sync-goal.ts";
 import { comparedPerPiece, union } from "./compared-keys.ts";
 import type { Kind, Kinds } from "./kind.ts";
-import { isSetDrift, ourSets } from "./sets.ts";
+import { isSetDrift, ourSets, useOf } from "./sets.ts";
 
 const entryKind: Kind<EntryChange> = {
   part: "sets",
@@ -69,11 +69,13 @@ export function* diffEntries(input: EntriesInput, plan: PlanSteps): Generator<vo
 
 /** If the set does not exist, all its entries are compared, regardless of scope. */
 function comparedEntries(
-  { name }: IpSet,
+  set: IpSet,
   { desired, cached, scope, rules }: EntriesInput,
 ): Iterable<SetEntry> {
+  const { name } = set;
   const present = cached.setEntries.get(name);
-  if (scope.setEntries === undefined || (present === undefined && rules.size > 0)) {
+  const isMissing = present === undefined && rules.size > 0 && useOf(set, rules) === "needed";
+  if (scope.setEntries === undefined || isMissing) {
     const isWanted = (entry: SetEntry): boolean => desired.hasEntry(name, entry);
     return union(desired.entries(name), present ?? [], isWanted);
   }

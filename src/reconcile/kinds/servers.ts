@@ -1,5 +1,6 @@
 /** Virtual and real servers. */
 import {
+  isTunnel,
   type RealServer,
   type RealServerId,
   realServerKey,
@@ -173,7 +174,10 @@ function driftOfRealServer(
 type DifferenceOfServer = NonNullable<ReturnType<Differences["servers"]["get"]>>;
 
 function serverText({ weight, forwardingMethod, limit }: RealServer): string {
-  const method = forwardingMethod === 0 ? "" : `, method ${forwardingMethod}`;
+  const other = isTunnel({ forwardingMethod })
+    ? ", through a tunnel"
+    : `, method ${forwardingMethod}`;
+  const method = forwardingMethod === 0 ? "" : other;
   const thresholds = limit === undefined ? "" : `, thresholds ${limit.upper} ${limit.lower}`;
   return `weight ${weight}${method}${thresholds}`;
 }

@@ -9,9 +9,10 @@
  * | different type or family, not referenced by rules | it is destroyed and created |
  * | different type or family, referenced by rules | it is reported and not changed |
  */
-import { type IpFamily, ipFamilies } from "../../base/ip.ts";
+import { ipFamilies } from "../../base/ip.ts";
 import type { IpSets } from "../../kernel/kernel.ts";
-import { capacityFor, setsFor, temporaryNameOf } from "../../plan/sets.ts";
+import { allSetsFor, capacityFor, setFor, temporaryNameOf } from "../../plan/sets.ts";
+import { tunnelChain } from "../../plan/tunnel-rules.ts";
 import { type IpSet, isSwappable, type ObservedIpSet, sameIpSet } from "../../state/ip-set.ts";
 import type { SetEntry } from "../../state/set-entry.ts";
 import type { Change, SetSwap } from "../change.ts";
@@ -19,11 +20,12 @@ import { absent } from "../drift.ts";
 import type { CachedState } from "../observed/cached-state.ts";
 import type { Differences } from "../observed/difference.ts";
 import type { PlanSteps } from "../plan-steps.ts";
+import type { SyncGoal } from "../sync-goal.ts";
 import { alone, changesPerBatch, type DriftTexts, type Kinds } from "./kind.ts";
 
 /** All sets of both families, by name. */
 export const ourSets: ReadonlyMap<string, IpSet> = new Map(
-  ipFamilies.flatMap(setsFor).map((set) => [set.name, set]),
+  ipFamilies.flatMap(allSetsFor).map((set) => [set.name, set]),
 );
 
 export const setKinds: Kinds<"set-create" | "set-swap" | "set-destroy"> = {
@@ -112,7 +114,8 @@ function headerText(header: ObservedIpSet | undefined): string {
 
 export interface SetsInput {
   readonly cached: CachedState;
-  readonly families: Iterable<IpFamily>;
+  /** The planned rules of the families whose sets are compared. */
+  readonly rules: SyncGoal["rules"];
   /** Number of entries that the sync will add, by set name. */
   readonly addedCounts: ReadonlyMap<string, number>;
   /** Whether the set's capacity may shrink to the capacity that kube-proxy would use. */
@@ -120,16 +123,39 @@ export interface SetsInput {
 }
 
 /**
- * Creates all sets of the families whose rules are planned, even unused ones, because rules refer to them by name.
+ * Whether a set must exist. All sets must, except the one that only the rules of tunnels use. `unknown`: earlier rules
+ * that will be removed later may still use it.
  */
-export function diffSets(input: SetsInput, { sets }: PlanSteps): void {
+export function useOf(
+  { name, family }: IpSet,
+  rules: SyncGoal["rules"],
+): "needed" | "unneeded" | "unknown" {
+  if (name !== setFor("tunnelNodes", family).name) return "needed";
+  const ofTunnels = rules.get(family)?.chains.filter((chain) => chain.name === tunnelChain) ?? [];
+  if (ofTunnels.length === 0) return "unknown";
+  const isUsed = ofTunnels.some(({ rules: all }) =>
+    all.some(({ matches }) => matches.some((match) => match.kind === "set" && match.name === name)),
+  );
+  return isUsed ? "needed" : "unneeded";
+}
+
+/**
+ * Creates all sets of the families whose rules are planned, even empty ones, because rules refer to them by name.
+ */
+export function diffSets(input: SetsInput, { sets, formerSets }: PlanSteps): void {
   const { cached } = input;
   for (const setName of cached.temporarySets) {
     // Left over from an interrupted replacement.
     sets.push({ kind: "set-destroy", setName, reason: "leftover" });
   }
-  for (const plain of [...input.families].flatMap(setsFor)) {
+  for (const plain of [...input.rules.keys()].flatMap(allSetsFor)) {
     const present = cached.sets.get(plain.name);
+    const use = useOf(plain, input.rules);
+    if (use !== "needed") {
+      if (present !== undefined && use === "unneeded")
+        formerSets.push({ kind: "set-destroy", setName: plain.name, reason: "unwanted" });
+      continue;
+    }
     const set = withCapacity(plain, present, input);
     if (present === undefined) sets.push({ kind: "set-create", set, reason: "missing" });
     else if (sameIpSet(set, present)) continue;

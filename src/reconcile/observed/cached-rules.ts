@@ -175,7 +175,12 @@ export function* cachedRulesInSteps(
   return cached;
 }
 
-/** The number of spaces depends on the `iptables-save` version. */
+/**
+ * The number of spaces depends on the `iptables-save` version. The names of some protocols depend on whether
+ * /etc/protocols exists.
+ */
 function inOneForm(text: string): string {
-  return text.includes("  ") ? text.replaceAll(/ {2,}/g, " ") : text;
+  const spaced = text.includes("  ") ? text.replaceAll(/ {2,}/g, " ") : text;
+  if (!spaced.startsWith("-p ip")) return spaced;
+  return spaced.replace(/^-p ipencap /, "-p 4 ").replace(/^-p ipv6 /, "-p 41 ");
 }

@@ -49,6 +49,7 @@ function withoutConflicts(desired: DesiredView, conflicts: ReadonlySet<string>):
     servicesOfEntry: (setName, entry) => desired.servicesOfEntry(setName, entry),
     servicesOfAddress: (address) => desired.servicesOfAddress(address),
     ranges: (family) => desired.ranges(family),
+    tunnels: (family) => desired.tunnels(family),
   };
 }
 

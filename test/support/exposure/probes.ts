@@ -2,10 +2,11 @@
 import type { ServiceRecord } from "../../../src/api/objects.ts";
 import { cidrContains, familyOf, type IpAddress, type IpFamily } from "../../../src/base/ip.ts";
 import type { Packet } from "../../../src/explain/packet/packet.ts";
+import { tunnelLinks } from "../../../src/state/tunnel-link.ts";
 import { ip } from "../records.ts";
 import type { Fate } from "./judge.ts";
 import type { Mode } from "./programs.ts";
-import { rangePortsOf } from "./scenarios.ts";
+import { isTunneled, rangePortsOf } from "./scenarios.ts";
 
 export interface Probe {
   readonly name: string;
@@ -17,7 +18,10 @@ export interface Probe {
 }
 
 /** Load balancer ports with their source ranges, by `address port`. */
-type Ports = ReadonlyMap<string, { readonly address: IpAddress; readonly port: number } & Ranges>;
+type Ports = ReadonlyMap<
+  string,
+  { readonly address: IpAddress; readonly port: number; readonly hasTunnel: boolean } & Ranges
+>;
 type Ranges = Pick<ServiceRecord, "sourceRanges">;
 
 /** Clients for each family: one outside all ranges, one in the first, and one in the second. */
@@ -58,23 +62,28 @@ function portsOf(services: readonly ServiceRecord[]): Ports {
   return new Map(
     services.flatMap((service) => {
       const { loadBalancerIps, sourceRanges } = service;
+      const hasTunnel = isTunneled(service);
       const ports = [...service.ports.map(({ port }) => port), ...rangePortsOf(service)];
       return loadBalancerIps.flatMap((address) =>
-        ports.map((port) => [`${address} ${port}`, { address, port, sourceRanges }] as const),
+        ports.map(
+          (port) => [`${address} ${port}`, { address, port, sourceRanges, hasTunnel }] as const,
+        ),
       );
     }),
   );
 }
 
 function shutOut(ports: Ports): readonly Probe[] {
-  return [...ports.values()].flatMap(({ address, port, sourceRanges }) => {
+  return [...ports.values()].flatMap(({ address, port, sourceRanges, hasTunnel }) => {
     if (sourceRanges.length === 0) return [];
     const isAdmitted = (source: IpAddress): boolean =>
       sourceRanges.some((range) => cidrContains(range, source));
     const family = familyOf(address);
     const outside = clients[family].filter((source) => !isAdmitted(source));
     const fromNode = isAdmitted(nodeIps[family]) ? [] : [probe("node", address, port, forNobody)];
-    return [...outside.map((source) => probe(source, address, port, forNobody)), ...fromNode];
+    const direct = outside.map((source) => probe(source, address, port, forNobody));
+    const forwarded = hasTunnel ? direct.map(throughTunnel) : [];
+    return [...direct, ...forwarded, ...fromNode];
   });
 }
 
@@ -127,6 +136,12 @@ function otherPorts(services: readonly ServiceRecord[]): readonly Probe[] {
 }
 
 const forNobody: readonly Fate[] = ["endpoint", "node"];
+
+/** The same packet, forwarded by another node. */
+function throughTunnel({ packet, ...probe }: Probe): Probe {
+  const inLink = tunnelLinks[packet.family].name;
+  return { ...probe, name: `${probe.name} through ${inLink}`, packet: { ...packet, inLink } };
+}
 
 /** A node process uses the destination as its source, because that is a node address. */
 function probe(

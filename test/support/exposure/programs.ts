@@ -2,9 +2,9 @@
 import assert from "node:assert/strict";
 import type { EndpointSliceRecord, ServiceRecord } from "../../../src/api/objects.ts";
 import { familyOf } from "../../../src/base/ip.ts";
-import type { Config } from "../../../src/config/config.ts";
 import { sharedChains } from "../../../src/plan/iptables/shared-chains.ts";
 import { TablesPlan } from "../../../src/plan/iptables/tables-plan.ts";
+import type { PlanOptions } from "../../../src/plan/options.ts";
 import { TablesReconciler } from "../../../src/reconcile/iptables/tables-reconciler.ts";
 import type { FakeClock } from "../fake-clock.ts";
 import type { FakeKernel } from "../fake-kernel/fake-kernel.ts";
@@ -20,7 +20,7 @@ export interface Program {
 }
 
 /** Settings of IPVS mode. */
-export type Settings = Pick<Config, "portRangeMarks">;
+export type Settings = Pick<PlanOptions, "portRangeMarks" | "tunnels">;
 
 export interface Mode {
   readonly name: "ipvs" | "iptables";

@@ -98,7 +98,10 @@ class Play {
     this.#mode = mode;
     this.#scenario = scenario;
     this.#probes = probesOf(mode, scenario.before ?? [], scenario.after);
-    this.#settings = scenario.hasPortRanges === true ? { portRangeMarks: 0x3fff0000 } : {};
+    this.#settings = {
+      ...(scenario.hasPortRanges === true ? { portRangeMarks: 0x3fff0000 } : {}),
+      ...(scenario.hasTunnels === true ? { tunnels: {} } : {}),
+    };
     this.#program = mode.start(this.kernel, this.#clock, this.#settings);
   }
 

@@ -19,6 +19,8 @@ export interface Scenario {
   readonly isOfIpvs?: true;
   /** Whether `kubeIpvs.portRangeMarks` is set. */
   readonly hasPortRanges?: true;
+  /** Whether `kubeIpvs.tunnelForwarding` is on, too. */
+  readonly hasTunnels?: true;
 }
 
 const first = cidr("198.51.100.0/24");
@@ -200,8 +202,43 @@ const rangeScenarios = ofRanges.map(
   }),
 );
 
+const tunnelAnnotation = "kube-ipvs.io/forwarding";
+
+/** Adds tunnel forwarding to a Service. */
+function tunneled(service: ServiceRecord): ServiceRecord {
+  return { ...service, annotations: { [tunnelAnnotation]: "tunnel" } };
+}
+
+/** Whether other nodes may forward packets to the Service. */
+export function isTunneled({ annotations }: ServiceRecord): boolean {
+  return annotations?.[tunnelAnnotation] !== undefined;
+}
+
+const ofTunnels: readonly Scenario[] = [
+  { name: "first sync", before: undefined, after: [tunneled(closed)] },
+  { name: "first sync of IPv6", before: undefined, after: [tunneled(v6)] },
+  { name: "Service added", before: [otherClosed], after: [otherClosed, tunneled(closed)] },
+  { name: "annotation added", before: [closed], after: [tunneled(closed)] },
+  { name: "annotation removed", before: [tunneled(closed)], after: [closed] },
+  { name: "source ranges added", before: [tunneled(open)], after: [tunneled(closed)] },
+  { name: "source ranges changed", before: [tunneled(closed)], after: [tunneled(ranges(second))] },
+  { name: "Service removed", before: [otherClosed, tunneled(closed)], after: [otherClosed] },
+  { name: "clean-up", before: [tunneled(closed), otherOpen], after: [], isCleanUp: true },
+  {
+    ...{ name: "entry lost", before: [tunneled(closed)], after: [tunneled(closed)] },
+    ...onEntry("KUBE-LOAD-BALANCER-FW", "203.0.113.10"),
+  },
+  { name: "filter flushed", before: [tunneled(closed)], after: [tunneled(closed)], ...flushed },
+];
+const tunnelScenarios = ofTunnels.map(
+  (scenario): Scenario => ({
+    ...{ ...scenario, name: `tunnel: ${scenario.name}` },
+    ...{ isOfIpvs: true, hasPortRanges: true, hasTunnels: true },
+  }),
+);
+
 export function scenariosOf({ name }: Pick<Mode, "name">): readonly Scenario[] {
-  return [...scenarios, ...rangeScenarios].filter(
+  return [...scenarios, ...rangeScenarios, ...tunnelScenarios].filter(
     ({ isOfIpvs }) => name === "ipvs" || isOfIpvs !== true,
   );
 }

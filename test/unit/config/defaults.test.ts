@@ -96,6 +96,7 @@ describe("the default configuration", () => {
       removeLeftovers: false,
       removeNotReadyTaint: false,
       stopDelayMs: 0,
+      tunnelForwarding: false,
       rules: "auto",
       virtualAddresses: "addresses",
       nodeAddressPeriodMs: 600_000,

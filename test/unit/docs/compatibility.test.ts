@@ -151,7 +151,7 @@ describe("the table of kernel settings", () => {
       isTcpLiberal: true,
     };
     const written = [
-      ...planSysctls({ isStrictArp: true, kernelRelease: "5.8.0" }),
+      ...planSysctls({ isStrictArp: true, isTunneling: true, kernelRelease: "5.8.0" }),
       ...planEstimator({ runEstimation: "off", estimatorCpus: "0-3", estimatorNice: "0" }),
       ...planConntrackLimits(limits, 1).sysctls,
     ].map(({ path }) => path.replaceAll("/", "."));

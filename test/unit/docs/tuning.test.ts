@@ -11,7 +11,7 @@ import { annotationReasons } from "../../../src/model/tuning.ts";
 import { TunedNode } from "../../support/tuned-node.ts";
 
 const docs = join(import.meta.dirname, "../../../docs");
-const page = globSync(["tuning.md", "tuning/*.md"], { cwd: docs })
+const page = globSync(["tuning.md", "tuning/*.md", "tunnel-forwarding.md"], { cwd: docs })
   .map((path) => readFileSync(join(docs, path), "utf8"))
   .join("\n");
 

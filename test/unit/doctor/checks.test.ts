@@ -27,6 +27,7 @@ interface Case {
 }
 
 const set = { name: "KUBE-CLUSTER-IP", type: "hash:ip,port", references: 1, maxElements: 100 };
+const tunnelNodes = { ...set, name: "KUBE-IPVS-NODES", type: "hash:ip", elementCount: 2 };
 const skipped = { skipped: "no API server" };
 const reuse = "net/ipv4/vs/conn_reuse_mode";
 const expire = "net/ipv4/vs/expire_nodest_conn";
@@ -287,6 +288,32 @@ const cases: readonly Case[] = [
     says: /no net\.ipv4\.vs\.conntrack/,
   },
   { check: "sysctls", verdict: "unknown", node: { isStrictArp: true }, says: /arp_ignore/ },
+
+  { check: "sysctls", verdict: "unknown", node: { isTunneling: true }, says: /sloppy_tcp/ },
+
+  { check: "tunnel-forwarding", verdict: "ok", node: {}, says: /tunnelForwarding is off/ },
+  {
+    check: "tunnel-forwarding",
+    verdict: "ok",
+    node: { isTunneling: true },
+    says: /no Service uses tunnel forwarding/,
+  },
+  {
+    check: "tunnel-forwarding",
+    verdict: "fail",
+    node: { isTunneling: true, sets: known([tunnelNodes]) },
+    says: /no link kube-ipvs-ipip/,
+  },
+  {
+    check: "tunnel-forwarding",
+    verdict: "ok",
+    node: {
+      isTunneling: true,
+      sets: known([tunnelNodes]),
+      tunnelForwarding: known({ links: ["kube-ipvs-ipip"], uplink: { name: "eth0", mtu: 1500 } }),
+    },
+    says: /eth0 has MTU 1500, .* at most IPv4 1480 bytes/,
+  },
 
   { check: "conn-reuse-mode", verdict: "ok", node: {}, says: /^1 on Linux 6/ },
   {

@@ -28,6 +28,7 @@ describe("an examination", () => {
       { name: "vip-collisions", reason: "--before-install is given" },
       { name: "conflicts", reason: "--before-install is given" },
       { name: "strict-arp", reason: skipped.skipped },
+      { name: "tunnel-forwarding", reason: "--before-install is given" },
       { name: "clock", reason: skipped.skipped },
       { name: "api-server", reason: skipped.skipped },
       { name: "api-rights", reason: skipped.skipped },

@@ -125,6 +125,7 @@ function viewOf(planned: readonly Change[], cached: CachedState): RelationView {
     distrusted: new Map(),
     desired: {
       ranges: () => [],
+      tunnels: () => [],
       serversOfAddress: (address) =>
         [one, two, onePlain, foreign]
           .filter((server) => server.address === address)

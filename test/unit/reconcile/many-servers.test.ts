@@ -27,6 +27,7 @@ const desired: DesiredView = {
   servicesOfEntry: () => [],
   servicesOfAddress: () => [],
   ranges: () => [],
+  tunnels: () => [],
 };
 
 describe("more virtual servers than a call accepts arguments", () => {

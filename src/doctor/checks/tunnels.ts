@@ -1,0 +1,38 @@
+/** Checks tunnel forwarding between nodes. */
+import { ipFamilies } from "../../base/ip.ts";
+import { setFor } from "../../plan/sets.ts";
+import { tunnelLinks, tunnelOverheadBytes } from "../../state/tunnel-link.ts";
+import { type Check, check, fail, ipvsMode, ok } from "../check.ts";
+
+export const tunnelChecks: readonly Check[] = [
+  check({
+    name: "tunnel-forwarding",
+    modes: ipvsMode,
+    needs: ["installed"],
+    why: "packets that other nodes forward are lost without the links, and large packets if they do not fit",
+    async read(node) {
+      const { links, uplink } = await node.tunnelForwarding();
+      const names = new Set((await node.sets()).map(({ name }) => name));
+      const used = ipFamilies.filter((family) => names.has(setFor("tunnelNodes", family).name));
+      return { links, uplink, used };
+    },
+    judge({ links, uplink, used }, { isTunneling }) {
+      if (!isTunneling) return ok("kubeIpvs.tunnelForwarding is off");
+      const missing = used
+        .map((family) => tunnelLinks[family].name)
+        .filter((name) => !links.includes(name));
+      if (missing.length > 0) {
+        const remedy =
+          "run modprobe ipip ip6_tunnel on the node, and see the log for other reasons";
+        return fail(`there is no link ${missing.join(" and no link ")}`, remedy);
+      }
+      if (used.length === 0)
+        return ok("no Service uses tunnel forwarding, or no other Node is known");
+      if (uplink === undefined) return ok(`${links.join(", ")}; there is no default route`);
+      const sizes = used.map((family) => `${family} ${uplink.mtu - tunnelOverheadBytes[family]}`);
+      return ok(
+        `${links.join(", ")}; ${uplink.name} has MTU ${uplink.mtu}, so tunneled packets have at most ${sizes.join(" and ")} bytes`,
+      );
+    },
+  }),
+];

@@ -1,0 +1,173 @@
+/** The links that receive tunneled packets, over rtnetlink. */
+import { errno } from "../../base/errno.ts";
+import { type IpAddress, type IpFamily, ipFamilies } from "../../base/ip.ts";
+import { bytes, ipAddress, text, u32 } from "../../netlink/attribute-field.ts";
+import { attributeSet, nested, writeAttribute } from "../../netlink/attribute-set.ts";
+import {
+  type Description,
+  isAlreadyExists,
+  isNotFound,
+  isUnsupported,
+  NetlinkError,
+} from "../../netlink/errors.ts";
+import { addressFamilies } from "../../netlink/netfilter.ts";
+import { messageFlags, protocols } from "../../netlink/netlink-package.ts";
+import type { RequestKind } from "../../netlink/request.ts";
+import { NetlinkTransport, type TransportDependencies } from "../../netlink/transport.ts";
+import { tunnelLinks } from "../../state/tunnel-link.ts";
+import type { Modules, TunnelLinks } from "../kernel.ts";
+import { decodeLink, type ObservedLink, writeLinkHeader } from "./codec.ts";
+import { hostScope, messageTypes } from "./constants.ts";
+import { linkRequestKind, listLinksKind, meaningOf } from "./requests.ts";
+
+interface TunnelRequest {
+  readonly operation: "create" | "set" | "address";
+  readonly name: string;
+  readonly kind: string;
+  readonly index: number;
+}
+
+/** IFLA_IPTUN_COLLECT_METADATA (`ip link … external`): packets from and to all addresses are received. */
+const linkInfo = attributeSet({
+  name: text(3),
+  info: nested(
+    18,
+    attributeSet({ kind: text(1), data: nested(2, attributeSet({ external: bytes(19) })) }),
+  ),
+});
+
+/** IFLA_AF_SPEC, AF_INET, IFLA_INET_CONF, IPV4_DEVCONF_RP_FILTER. */
+const ipv4Settings = attributeSet({
+  families: nested(
+    26,
+    attributeSet({
+      ipv4: nested(2, attributeSet({ settings: nested(1, attributeSet({ rpFilter: u32(8) })) })),
+    }),
+  ),
+});
+
+/** Accepts a packet if any link leads to its source. The client is not reachable through the tunnel. */
+const loose = 2;
+const upFlag = 1;
+/**
+ * An address of the IPv4 link. Without one, the reverse path filter drops all packets, even if it is loose
+ * (`fib_validate_source` in the kernel). All loopback addresses are local anyway.
+ */
+const placeholder = "127.80.73.80" as IpAddress;
+
+const requestKind: RequestKind<TunnelRequest> = {
+  type: ({ operation }) => requestTypes[operation],
+  flags: ({ operation }) =>
+    operation === "set" ? 0 : messageFlags.create | messageFlags.exclusive,
+  /** The same requests as `ip link add … external`, `ip link set … up` and `ip address add … scope host`. */
+  encode(writer, { operation, name, kind, index }) {
+    if (operation === "create") {
+      writeLinkHeader(writer, 0);
+      linkInfo.encode(writer, { name, info: { kind, data: { external: new Uint8Array() } } });
+    } else if (operation === "set") {
+      writer.zeros(4);
+      writer.u32(index);
+      writer.u32(upFlag);
+      writer.u32(upFlag);
+      ipv4Settings.encode(writer, { families: { ipv4: { settings: { rpFilter: loose } } } });
+    } else {
+      for (const byte of [addressFamilies.IPv4, 32, 0, hostScope]) writer.u8(byte);
+      writer.u32(index);
+      writeAttribute(writer, ipAddress(1), placeholder);
+      writeAttribute(writer, ipAddress(2), placeholder);
+    }
+  },
+  describe: ({ operation, name }, number): Description => ({
+    operation: operation === "address" ? "add an address to link" : `${operation} link`,
+    subject: name,
+    ...meaningOf(meanings, number),
+  }),
+};
+
+const requestTypes = {
+  create: messageTypes.newLink,
+  set: messageTypes.setLink,
+  address: messageTypes.newAddress,
+} as const;
+
+const meanings: ReadonlyMap<number, string> = new Map([
+  [errno.EOPNOTSUPP, "the kernel has no such tunnels: run modprobe ipip ip6_tunnel on the node"],
+  [errno.EEXIST, "another link receives all packets of this kind"],
+  [errno.EPERM, "kube-ipvs needs CAP_NET_ADMIN"],
+]);
+
+/** Opens a socket; throws NetlinkError. */
+export class TunnelLinksClient implements TunnelLinks {
+  readonly #modules: Pick<Modules, "load">;
+  readonly #transport: NetlinkTransport;
+
+  constructor({ modules, ...parts }: TransportDependencies & { modules: Pick<Modules, "load"> }) {
+    this.#modules = modules;
+    this.#transport = new NetlinkTransport(parts, { protocol: protocols.route, strictCheck: true });
+  }
+
+  async ensure(family: IpFamily): Promise<void> {
+    const { name, kind } = tunnelLinks[family];
+    const found = await this.#find(family);
+    if (found !== undefined && found.kind !== kind)
+      throw new NetlinkError({
+        ...{ operation: "use link", subject: name, errno: errno.EEXIST },
+        meaning: `it is not an ${kind} link: remove it with ip link delete ${name}`,
+      });
+    if (found?.isUp === true) return;
+    if (found === undefined) await this.#create({ operation: "create", name, kind, index: 0 });
+    const { index = 0 } = found ?? (await this.#find(family)) ?? {};
+    if (family === "IPv4") await this.#addAddress({ operation: "address", name, kind, index });
+    await this.#transport.request(requestKind, { operation: "set", name, kind, index });
+  }
+
+  async remove(family: IpFamily): Promise<void> {
+    const { name, kind } = tunnelLinks[family];
+    const found = await this.#find(family);
+    if (found?.kind !== kind) return;
+    const { index } = found;
+    await this.#transport.request(linkRequestKind, { operation: "remove", name, index });
+  }
+
+  async listOthers(): Promise<readonly string[]> {
+    const links = await this.#transport.dump(listLinksKind, undefined, decodeLink);
+    const ours = ipFamilies.map((family) => tunnelLinks[family]);
+    return links
+      .filter((link) => link.isUp && ours.some(({ kind }) => kind === link.kind))
+      .map(({ name }) => name)
+      .filter((name) => ours.every((one) => one.name !== name));
+  }
+
+  close(): void {
+    this.#transport.close();
+  }
+
+  async #find(family: IpFamily): Promise<ObservedLink | undefined> {
+    const { name } = tunnelLinks[family];
+    try {
+      const request = { operation: "find", name } as const;
+      return (await this.#transport.request(linkRequestKind, request, decodeLink))[0];
+    } catch (error) {
+      if (isNotFound(error)) return undefined;
+      throw error;
+    }
+  }
+
+  async #addAddress(request: TunnelRequest): Promise<void> {
+    try {
+      await this.#transport.request(requestKind, request);
+    } catch (error) {
+      if (!isAlreadyExists(error)) throw error;
+    }
+  }
+
+  async #create(request: TunnelRequest): Promise<void> {
+    try {
+      await this.#transport.request(requestKind, request);
+    } catch (error) {
+      if (!isUnsupported(error)) throw error;
+      await this.#modules.load(request.kind === "ipip" ? "ipip" : "ip6_tunnel");
+      await this.#transport.request(requestKind, request);
+    }
+  }
+}

@@ -1,0 +1,133 @@
+/**
+ * Tunnel forwarding: this node forwards clients' packets unchanged to nodes with endpoints, which answer the clients
+ * directly. Two virtual servers with firewall marks serve each address and port: one for packets from clients, one for
+ * packets that other nodes forward. The ordinary virtual server of the address serves all other packets. Pure.
+ */
+
+import type { ServiceRecord } from "../api/objects.ts";
+import { familyOf, type IpFamily } from "../base/ip.ts";
+import { none } from "../base/none.ts";
+import { schedulerFlagBits } from "../base/scheduler.ts";
+import { tunnelName } from "../model/annotations.ts";
+import type { Endpoint } from "../model/endpoints.ts";
+import type { ServicePort } from "../model/service-port.ts";
+import type { AnnotationProblem, Tuning } from "../model/tuning.ts";
+import { type RealServer, realServerKey, tunnelMethod } from "../state/real-server.ts";
+import type { ServedRange, Tunnel } from "../state/served-range.ts";
+import { markServerId, type VirtualServer, virtualServerKey } from "../state/virtual-server.ts";
+import type { Frontend } from "./frontends.ts";
+import type { PlanOptions } from "./options.ts";
+import { rangeMark } from "./port-ranges.ts";
+import type { PlannedVirtualServer } from "./service-port-plan.ts";
+import type { TuningFacts } from "./tuning-facts.ts";
+
+type NodeAddresses = TuningFacts["nodeAddresses"];
+
+/** Whether packets to the frontend are forwarded through tunnels. Only bound addresses are local on every node. */
+export function isTunneled({ kind, isBound }: Frontend): boolean {
+  return isBound && (kind === "external-ip" || kind === "load-balancer");
+}
+
+/**
+ * Splits the real servers of an ordinary virtual server: endpoints on other nodes are replaced by their nodes, with the
+ * sum of the weights. Endpoints whose node has no known address remain; packets to them are masqueraded.
+ */
+export function throughNodes(
+  realServers: readonly RealServer[],
+  endpoints: readonly Endpoint[],
+  nodes: NodeAddresses,
+): readonly RealServer[] {
+  const byKey = new Map(endpoints.map((endpoint) => [endpoint.key, endpoint]));
+  const result = new Map<string, RealServer>();
+  for (const server of realServers) {
+    const endpoint = byKey.get(realServerKey(server));
+    const node = endpoint?.isLocal === false ? nodes.get(endpoint.nodeName) : undefined;
+    const address = node?.find((one) => familyOf(one) === familyOf(server.address));
+    if (address === undefined) {
+      result.set(realServerKey(server), server);
+      continue;
+    }
+    const key = realServerKey({ address, port: 0 });
+    const weight = Math.min((result.get(key)?.weight ?? 0) + server.weight, 65_535);
+    result.set(key, { address, port: 0, weight, forwardingMethod: tunnelMethod });
+  }
+  return [...result.values()].sort(byServerKey);
+}
+
+/** Not in this node's own order, because `mh` makes the same choice on all nodes only if their order is the same. */
+function byServerKey(one: RealServer, other: RealServer): number {
+  return realServerKey(one) < realServerKey(other) ? -1 : 1;
+}
+
+/** Keys of nodes with an endpoint that is ready or still serving. Their connections may continue. */
+export function servingNodes(
+  endpoints: readonly Endpoint[],
+  family: IpFamily,
+  nodes: NodeAddresses,
+): readonly string[] {
+  return endpoints.flatMap(({ isReady, isServing, nodeName }) => {
+    const address = nodes.get(nodeName)?.find((one) => familyOf(one) === family);
+    const isUsed = (isReady || isServing) && address !== undefined;
+    return isUsed ? [realServerKey({ address, port: 0 })] : [];
+  });
+}
+
+/** The endpoints for packets that another node forwarded, which has chosen this node because it has endpoints. */
+export function localEndpoints(endpoints: readonly Endpoint[]): readonly Endpoint[] {
+  const local = endpoints.filter(({ isLocal }) => isLocal);
+  const ready = local.filter(({ isReady }) => isReady);
+  return ready.length > 0 ? ready : local.filter(({ isServing }) => isServing);
+}
+
+/** One of the two virtual servers for tunnel forwarding. */
+export function tunnelServer(
+  ordinary: PlannedVirtualServer,
+  port: ServicePort,
+  end: Tunnel["end"],
+  content: Pick<PlannedVirtualServer, "realServers" | "stillServing">,
+  marks: number,
+): PlannedVirtualServer {
+  const { address, port: number } = ordinary.virtualServer;
+  const hasServers = content.realServers.some(({ weight }) => weight > 0);
+  const mark = tunnelMark(virtualServerKey(ordinary.virtualServer), end, marks);
+  const range: ServedRange = {
+    ...{ address, mark, masquerade: "local", localEndpoints: none },
+    ranges: [{ first: number, last: number }],
+    protocols: [port.protocol],
+    tunnel: { end, hasServers },
+  };
+  const virtualServer = { ...sticky(ordinary.virtualServer), ...markServerId(port.family, mark) };
+  return { ...ordinary, ...content, virtualServer, range };
+}
+
+/**
+ * With a firewall mark and persistence, the kernel ignores the real servers' ports. Session affinity is therefore
+ * replaced by a hash of the client's address.
+ */
+function sticky(server: VirtualServer): VirtualServer {
+  if (server.persistenceTimeoutSeconds === 0) return server;
+  const flags = schedulerFlagBits["mh-fallback"];
+  return { ...server, scheduler: "mh", flags, persistenceTimeoutSeconds: 0 };
+}
+
+/** The lowest bit distinguishes the two virtual servers. */
+function tunnelMark(key: string, end: Tunnel["end"], marks: number): number {
+  const lowest = (marks & -marks) >>> 0;
+  const mark = rangeMark(key, (marks & ~lowest) >>> 0);
+  return end === "out" ? mark : mark + lowest;
+}
+
+/** Explains why a Service's annotation has no effect. Undefined if packets are forwarded through tunnels. */
+export function tunnelProblem(
+  { annotations, isExternalPolicyLocal }: ServiceRecord,
+  { isTunneled }: Tuning,
+  tunnels: PlanOptions["tunnels"] = { problem: "kubeIpvs.tunnelForwarding is off" },
+): AnnotationProblem | undefined {
+  if (isTunneled !== true) return undefined;
+  const message = isExternalPolicyLocal
+    ? "externalTrafficPolicy is Local, which already keeps the client's address"
+    : tunnels.problem;
+  const value = annotations?.[tunnelName] ?? "";
+  const reason = "annotation-without-effect";
+  return message === undefined ? undefined : { annotation: tunnelName, value, reason, message };
+}
