@@ -12,15 +12,18 @@ import { markServerId } from "../../src/state/virtual-server.ts";
 import { openIn } from "../support/client-traffic.ts";
 import { LabNode, until } from "../support/lab-node.ts";
 import { shell } from "../support/netns/network-namespace.ts";
+import { addIpv6, ipv6Of, type Pod } from "../support/node-network.ts";
 import { type ApiObject, endpoint, endpointSlice, service } from "../support/objects.ts";
 import { Program } from "../support/program.ts";
 import { labRules } from "../support/rules-writer.ts";
 import { explained, kubeIpvs } from "../support/run-kube-ipvs.ts";
 
 const pods = [
-  { name: "pod-1", address: "10.244.1.10", address6: "fd00:244:1::10" },
-  { name: "pod-2", address: "10.244.1.20", address6: "fd00:244:1::20" },
+  { name: "pod-1", address: "10.244.1.10" },
+  { name: "pod-2", address: "10.244.1.20" },
 ] as const;
+const addressOf = (pod: Pod, family: IpFamily): string =>
+  family === "IPv4" ? pod.address : ipv6Of(pod);
 const addresses = {
   IPv4: { cluster: "10.96.0.10", balancer: "203.0.113.7", restricted: "203.0.113.8" },
   IPv6: { cluster: "fd00:96::a", balancer: "2001:db8:203::7", restricted: "2001:db8:203::8" },
@@ -88,9 +91,7 @@ function slicesOf(
     endpointSlice({
       name: `${name}-${family.toLowerCase()}`,
       service: name,
-      endpoints: endpoints.map((pod) =>
-        endpoint(family === "IPv4" ? pod.address : pod.address6, { nodeName: "node-1" }),
-      ),
+      endpoints: endpoints.map((pod) => endpoint(addressOf(pod, family), { nodeName: "node-1" })),
       ports: names.map((one) => ({
         name: one,
         protocol: one.endsWith("udp") ? "UDP" : "TCP",
@@ -218,21 +219,11 @@ describe("a port range", () => {
 
   before(async () => {
     node = await LabNode.build([...pods]);
+    addIpv6(pods);
     shell(`
       set -e
-      sysctl -qw net.ipv6.conf.all.forwarding=1
-      ip address add fd00:10::11/64 dev eth0 nodad
-      ip -n client address add fd00:10::1/64 dev eth0 nodad
       ip -n client route add 203.0.113.0/24 via 192.168.10.11
-      ip -n client route add fd00:96::/64 via fd00:10::11
       ip -n client route add 2001:db8:203::/64 via fd00:10::11
-      for number in 1 2; do
-        ip -n pod-$number address add fd00:244:1::\${number}0/128 dev eth0 nodad
-        ip -n pod-$number route add fd00:244:1::1 dev eth0
-        ip -n pod-$number route add default via fd00:244:1::1
-        ip address add fd00:244:1::1/128 dev veth$number nodad
-        ip route add fd00:244:1::\${number}0/128 dev veth$number
-      done
       ipvsadm -A -f 7 -s rr
       ipvsadm -a -f 7 -r 192.0.2.7 -m
     `);
@@ -272,7 +263,7 @@ describe("a port range", () => {
         assert.equal(udp.endsWith(` ${client[family]}`), false, udp);
         assert.equal(tcp.endsWith(` ${client[family]}`), false, tcp);
       }
-      const own = family === "IPv4" ? pods[0].address : pods[0].address6;
+      const own = addressOf(pods[0], family);
       const [answer = ""] = await askBoth("pod-1", cluster, 10_000);
       const isItself = answer.startsWith("pod-1 ");
       assert.equal(answer.endsWith(` ${own}`), !isItself, answer);
@@ -321,7 +312,7 @@ describe("a port range", () => {
       assert.deepEqual(verdictOf(10_000, client[family]), [["balanced", []]]);
       assert.deepEqual(verdictOf(9_999, client[family]), [["refused", []]]);
       const other = family === "IPv4" ? closed : `[${closed}]`;
-      const pod = family === "IPv4" ? pods[0].address : pods[0].address6;
+      const pod = addressOf(pods[0], family);
       assert.deepEqual(verdictOf(10_000, pod, other), [["dropped", []]]);
     }
   });
@@ -422,7 +413,7 @@ describe("a port range", () => {
         service: "voice",
         endpoints: [
           {
-            addresses: [family === "IPv4" ? gone.address : gone.address6],
+            addresses: [addressOf(gone, family)],
             nodeName: "node-1",
             conditions: { ready: false, serving: true, terminating: true },
           },

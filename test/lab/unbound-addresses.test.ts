@@ -16,6 +16,7 @@ import { type IpFamily, ipFamilies } from "../../src/base/ip.ts";
 import { openIn } from "../support/client-traffic.ts";
 import { LabNode, until } from "../support/lab-node.ts";
 import { shell } from "../support/netns/network-namespace.ts";
+import { addIpv6, ipv6Of } from "../support/node-network.ts";
 import { assertNotLogged } from "../support/not-logged.ts";
 import { endpointSlice, service } from "../support/objects.ts";
 import { labRules } from "../support/rules-writer.ts";
@@ -38,7 +39,7 @@ const places = {
     upstream: "fd00:96::b",
     local: "fd00:53::a",
     balancer: "2001:db8:203::7",
-    ...{ pod: "fd00:244:1::10", prefix: 128, tool: "ip6tables-restore" },
+    ...{ pod: ipv6Of(coreDns), prefix: 128, tool: "ip6tables-restore" },
   },
 };
 const agentLink = "nodelocaldns";
@@ -247,17 +248,7 @@ describe("kubeIpvs.unboundAddresses", () => {
 
   before(async () => {
     node = await LabNode.build([coreDns, pod]);
-    shell(`
-      set -e
-      for number in 1 2; do
-        ip -n pod-$number address add fd00:244:1::\${number}0/128 dev eth0 nodad
-        ip -n pod-$number route add fd00:244:1::1 dev eth0
-        ip -n pod-$number route add default via fd00:244:1::1
-        ip address add fd00:244:1::1/128 dev veth$number nodad
-        ip route add fd00:244:1::\${number}0/128 dev veth$number
-      done
-      sysctl -qw net.ipv6.conf.all.forwarding=1
-    `);
+    addIpv6([coreDns, pod]);
     for (const family of ipFamilies)
       await answer(coreDns.name, async () => "coredns", places[family].pod, podPort);
     node.apply(...objects);

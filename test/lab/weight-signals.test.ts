@@ -17,17 +17,16 @@ import type { VirtualServerId } from "../../src/state/virtual-server.ts";
 import { askName, Connection, openIn } from "../support/client-traffic.ts";
 import { LabNode, until } from "../support/lab-node.ts";
 import { shell } from "../support/netns/network-namespace.ts";
-import { nodeAddress } from "../support/node-network.ts";
+import { addIpv6, ipv6Of, nodeAddress } from "../support/node-network.ts";
 import { type ApiObject, endpointSlice, service } from "../support/objects.ts";
 import { ip } from "../support/records.ts";
 import { labRules } from "../support/rules-writer.ts";
 import { kubeIpvs } from "../support/run-kube-ipvs.ts";
 
-const pods = [1, 2, 3].map((number) => ({
-  name: `pod-${number}`,
-  address: `10.244.1.${number}0`,
-  ipv6: `fd00:244:1::${number}0`,
-}));
+const pods = [1, 2, 3].map((number) => {
+  const pod = { name: `pod-${number}`, address: `10.244.1.${number}0` };
+  return { ...pod, ipv6: ipv6Of(pod) };
+});
 const clusterIps = { IPv4: "10.96.0.10", IPv6: "fd00:96::a" } as const;
 const servers = ipFamilies.map(
   (family) => ({ protocol: "TCP", address: ip(clusterIps[family]), port: 80 }) as const,
@@ -101,20 +100,7 @@ describe("weights from signals", () => {
 
   before(async () => {
     node = await LabNode.build(pods);
-    shell(`
-      set -e
-      for number in 1 2 3; do
-        ip -n pod-$number address add fd00:244:1::\${number}0/128 dev eth0 nodad
-        ip -n pod-$number route add fd00:244:1::1 dev eth0
-        ip -n pod-$number route add default via fd00:244:1::1
-        ip address add fd00:244:1::1/128 dev veth$number nodad
-        ip route add fd00:244:1::\${number}0/128 dev veth$number
-      done
-      sysctl -qw net.ipv6.conf.all.forwarding=1
-      ip address add fd00:10::11/64 dev eth0 nodad
-      ip -n client address add fd00:10::1/64 dev eth0 nodad
-      ip -n client route add fd00:96::/64 via fd00:10::11
-    `);
+    addIpv6(pods);
     for (const { name } of pods) await listen(name, name);
     await listen("node", "node");
   });

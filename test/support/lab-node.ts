@@ -10,7 +10,7 @@ import { type OpenKernel, openKernel } from "../../src/kernel/open-kernel.ts";
 import type { ObservedRealServer } from "../../src/state/real-server.ts";
 import type { VirtualServerId } from "../../src/state/virtual-server.ts";
 import { enterNetworkNamespace, shell } from "./netns/network-namespace.ts";
-import { buildNodeNetwork, type Pod } from "./node-network.ts";
+import { buildNodeNetwork, ipv6Of, type Pod } from "./node-network.ts";
 import type { ApiObject } from "./objects.ts";
 import { Program } from "./program.ts";
 import { labRules } from "./rules-writer.ts";
@@ -98,7 +98,11 @@ export class LabNode {
 
   /** The pods behind a virtual server with their weights: `pod-1 0, pod-2 1`. */
   async weights(server: VirtualServerId): Promise<string> {
-    const names = new Map(this.#pods.map(({ name, address }) => [address, name]));
+    const names = new Map(
+      this.#pods.flatMap((pod) =>
+        [pod.address, ipv6Of(pod)].map((one) => [one, pod.name] as const),
+      ),
+    );
     return (await this.realServers(server))
       .map((server) => `${names.get(server.address) ?? server.address} ${server.weight}`)
       .toSorted()

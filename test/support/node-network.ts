@@ -40,6 +40,39 @@ export function networkAroundNode(pods: readonly Pod[]): string {
   ].join("");
 }
 
+/** The pod with 10.244.1.10 also has fd00:244:1::10. */
+export function ipv6Of({ address }: Pod): string {
+  return `fd00:244:1::${address.split(".").at(-1)}`;
+}
+
+/** Adds IPv6 to the network of the node, whose namespace this process has entered. */
+export function addIpv6(pods: readonly Pod[]): void {
+  const gateway = "fd00:244:1::1";
+  shell(
+    [
+      "sysctl -qw net.ipv6.conf.all.forwarding=1\n",
+      ipLines("-n client", [
+        "addr add fd00:10::1/64 dev eth0 nodad",
+        "route add fd00:96::/64 via fd00:10::11",
+      ]),
+      ...pods.map((pod) =>
+        ipLines(`-n ${pod.name}`, [
+          `addr add ${ipv6Of(pod)}/128 dev eth0 nodad`,
+          `route add ${gateway} dev eth0`,
+          `route add default via ${gateway}`,
+        ]),
+      ),
+      ipLines("", [
+        "addr add fd00:10::11/64 dev eth0 nodad",
+        ...pods.flatMap((pod, index) => [
+          `addr add ${gateway}/128 dev ${linkOf(index)} nodad`,
+          `route add ${ipv6Of(pod)}/128 dev ${linkOf(index)}`,
+        ]),
+      ]),
+    ].join(""),
+  );
+}
+
 /** Removes what {@link buildNodeNetwork} created. The processes in it must have exited. */
 export function removeNodeNetwork(pods: readonly Pod[]): void {
   for (const name of ["client", "node", ...pods.map((pod) => pod.name)])
