@@ -34,6 +34,7 @@ const plans: readonly Plan[] = [
   { services: 10_000, changes: 200, memory: "3G", expectedSeconds: 50 },
   { services: 20_000, changes: 200, memory: "3G", expectedSeconds: 80 },
   { services: 50_000, changes: 1_000, memory: "4G", expectedSeconds: 170 },
+  { services: 100_000, changes: 200, memory: "9G", expectedSeconds: 400 },
 ];
 
 export const changeCases: readonly Case[] = plans.map((plan) => ({
@@ -62,7 +63,9 @@ function measure(
 ): Promise<CaseOutcome> {
   const size = { services: plan.services, endpoints };
   context.step(`booting, ${sizeText(size)}`);
-  return withMachine({ objects: clusterOf(size), memory: plan.memory }, async (machine, server) => {
+  const { memory, expectedSeconds } = plan;
+  const options = { objects: clusterOf(size), memory, timeoutSeconds: 500 + 5 * expectedSeconds };
+  return withMachine(options, async (machine, server) => {
     const command = commandFor(server.url);
     context.step(`first sync of ${command.name}`);
     const subject = await Subject.start(machine, command);
