@@ -16,6 +16,8 @@ export interface Damage {
   readonly mends?: string;
   /** Places that do not answer. */
   readonly deadPlaces?: readonly string[];
+  /** Whether the damage concerns kube-ipvs's own rules or sets. */
+  readonly changesRules?: true;
   /** Whether there is no such damage in IPv6. */
   readonly isIpv4Only?: true;
 }
@@ -72,7 +74,8 @@ export function drawDamage(draw: Draw, service: DrawnService): Damage {
           ["filter", "KUBE-SOURCE-RANGES-FIREWALL"],
         ],
       ] as const);
-      return { name: `flushed chain ${table} ${chain}`, breaks: flushChain(table, chain) };
+      const name = `flushed chain ${table} ${chain}`;
+      return { name, breaks: flushChain(table, chain), changesRules: true };
     },
     () => {
       const set = draw.one([
@@ -80,12 +83,13 @@ export function drawDamage(draw: Draw, service: DrawnService): Damage {
         ...["LOAD-BALANCER-LOCAL", "EXTERNAL-IP", "EXTERNAL-IP-LOCAL", "NODE-PORT-TCP"],
         ...["NODE-PORT-UDP", "NODE-PORT-LOCAL-TCP", "LOOP-BACK", "IPVS-IPS"],
       ]);
-      return { name: `empty set ${set}`, breaks: flushSet(set) };
+      return { name: `empty set ${set}`, breaks: flushSet(set), changesRules: true };
     },
     () => {
       const entry = `${addressOf(service, "cluster IP")},${flag === "-t" ? "tcp" : "udp"}:80`;
       return {
         name: `missing set entry ${entry}`,
+        changesRules: true,
         breaks: changeEntry("del", "KUBE-CLUSTER-IP", entry),
       };
     },

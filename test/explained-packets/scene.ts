@@ -37,6 +37,8 @@ export interface Scene {
   readonly script: string;
   readonly mends: string;
   readonly deadPlaces: readonly string[];
+  /** Whether the script changes kube-ipvs's own rules or sets. */
+  readonly changesRules: boolean;
   readonly tuples: readonly Tuple[];
 }
 
@@ -131,14 +133,15 @@ export function drawScene(seed: number, options: SceneOptions): Scene {
     ].join("\n"),
     mends: damages.map(({ mends = "" }) => mends).join("\n"),
     deadPlaces,
+    changesRules: damages.some(({ changesRules }) => changesRules),
     tuples: [...tuples.values()],
   };
   return family === "IPv4" ? scene : inIpv6(scene);
 }
 
-function inIpv6({ title, script, mends, deadPlaces, tuples }: Scene): Scene {
+function inIpv6({ script, mends, tuples, ...others }: Scene): Scene {
   return {
-    ...{ title, deadPlaces, script: scriptInIpv6(script), mends: scriptInIpv6(mends) },
+    ...{ ...others, script: scriptInIpv6(script), mends: scriptInIpv6(mends) },
     tuples: tuples.map(({ sender, address, ...rest }) => {
       const { boundTo, from } = sender;
       const bound = boundTo === undefined ? {} : { boundTo: addressInIpv6(boundTo) };
