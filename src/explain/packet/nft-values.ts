@@ -141,11 +141,9 @@ function ctValue(key: number, { chain, onPath }: NftPlace): Value {
 }
 
 /** NFT_FIB_RESULT_ADDRTYPE is 3. RTN_UNICAST is 1 and RTN_LOCAL is 2. */
-function fibValue(
-  { result, flags }: Extract<NftSource, { from: "fib" }>,
-  { onPath, state }: NftPlace,
-): Value {
-  if (result === 1) return routeBackValue(flags, onPath, state);
+function fibValue({ result, flags }: Extract<NftSource, { from: "fib" }>, place: NftPlace): Value {
+  const { onPath, state } = place;
+  if (result === 1) return routeBackValue(flags, place);
   if (result !== 3) return unknown(4);
   const address = (flags & 1) !== 0 ? onPath.packet.source : onPath.destination;
   return hostWord(isHere(address, state) ? 2 : 1);
@@ -153,16 +151,17 @@ function fibValue(
 
 /**
  * `fib saddr . iif oif missing`, as firewalld writes it: whether there is a route to the source, through the link on which
- * the packet comes in. NFTA_FIB_F_SADDR is 1, IIF is 8 and PRESENT is 32.
+ * the packet comes in. The kernel does not look up routes for the loopback link. NFTA_FIB_F_SADDR is 1, IIF is 8 and
+ * PRESENT is 32.
  */
-function routeBackValue(
-  flags: number,
-  { packet: { source, inLink, isFromNode } }: PacketOnPath,
-  { network: { routes, unrouted } }: NodeState,
-): Value {
+function routeBackValue(flags: number, { chain, onPath, state }: NftPlace): Value {
+  const { source, inLink, isFromNode } = onPath.packet;
+  const { routes, unrouted } = state.network;
   const back = routes.get(source);
   const isKnown = back !== undefined || unrouted.has(source);
-  if ((flags & 33) !== 33 || isFromNode || inLink === "" || !isKnown) return unknown(4);
+  if ((flags & 33) !== 33) return unknown(4);
+  if (isFromNode && chain.hook === "PREROUTING") return known([1, 0, 0, 0]);
+  if (isFromNode || inLink === "" || !isKnown) return unknown(4);
   const isPresent = back !== undefined && ((flags & 8) === 0 || back.link === inLink);
   return known([isPresent ? 1 : 0, 0, 0, 0]);
 }

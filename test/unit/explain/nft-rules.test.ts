@@ -458,10 +458,12 @@ describe("explain with third-party nftables rules", () => {
   });
 
   it("evaluates whether there is a route back to the source", async () => {
-    const withRouteThrough = async (inLink: string, flags: number) => {
+    const missing = (flags: number) => {
       const fib = load({ from: "fib", result: 1, flags });
-      const rules = { "fib saddr . iif oif missing drop": [fib, compare(0), verdict("drop")] };
-      const nft = ruleset({ hook: "PREROUTING", rules });
+      return { "fib saddr . iif oif missing drop": [fib, compare(0), verdict("drop")] };
+    };
+    const withRouteThrough = async (inLink: string, flags: number) => {
+      const nft = ruleset({ hook: "PREROUTING", rules: missing(flags) });
       const route: typeof routeTo = async (address) => {
         const found = (await routeTo(address)) ?? assert.fail();
         return address === client ? { ...found, link: inLink } : found;
@@ -482,6 +484,13 @@ describe("explain with third-party nftables rules", () => {
     assert.equal(await withRouteThrough("eth1", through), "dropped");
     assert.equal(await withRouteThrough("eth1", present), "balanced");
     assert.equal(await withRouteThrough("eth0", 9), "may");
+    // Packets from this node to itself come in through the loopback link.
+    const own = { ...web, address: ip("192.168.10.11") };
+    const toItself = await explainedWith(
+      ruleset({ hook: "PREROUTING", rules: missing(through) }),
+      ...(["node", "ipvs", own] as const),
+    );
+    assert.ok(toItself.packets[0]?.path.every(({ isMaybe }) => isMaybe !== true));
   });
 
   it("survives being recorded in an archive", () => {
