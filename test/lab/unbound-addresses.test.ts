@@ -186,7 +186,11 @@ function hasServer(address: string): boolean {
 }
 
 function readSets(): string {
-  return shell(labRules === undefined ? "ipset save" : "nft list ruleset");
+  return shell(
+    labRules === undefined
+      ? "ipset save"
+      : "nft list table ip kube-ipvs; nft list table ip6 kube-ipvs",
+  );
 }
 
 /** The set of virtual IPs that are bound to kube-ipvs0. */
