@@ -96,7 +96,7 @@ class Stage {
     const held = this.node.holders();
     return planFromScratch({
       objects: this.#book.all(),
-      settings: startSettings,
+      settings: { ...startSettings, tunnelForwarding: false },
       commands: this.#commands,
       held,
     });

@@ -6,6 +6,7 @@ import { loadConfig } from "../../src/config/load-config.ts";
 import type { HttpListenerOptions } from "../../src/daemon/http/http-listener.ts";
 import type { Listener } from "../../src/daemon/http/service-health.ts";
 import type { DaemonView, ModeView } from "../../src/daemon/operator/daemon-view.ts";
+import { type ModeRecord, modeRecordIn } from "../../src/daemon/process/mode-record.ts";
 import { ProxyHealth } from "../../src/daemon/report/proxy-health.ts";
 import { type Daemon, startDaemon } from "../../src/daemon/start.ts";
 import type { Metrics } from "../../src/metrics/prometheus-metrics.ts";
@@ -49,6 +50,8 @@ export class FakeNode {
   /** The record that a real daemon stores in a file. It is preserved across restarts. */
   #ownership: RecordedOwnership = nothingRecorded;
   #holders: Holders;
+  /** The modes and marks that earlier runs recorded. */
+  #modes: Readonly<Record<string, unknown>> = {};
   #daemon: Daemon | undefined;
 
   /** `held`: the owners of contested addresses in an earlier run's record. */
@@ -70,6 +73,7 @@ export class FakeNode {
       clock: this.#clock,
       ownershipRecord: this.#ownershipRecord(),
       holderRecord: this.#holderRecord(),
+      modeRecord: this.#modeRecord(),
       log: silentLogger,
       makeListener: (options) => this.#listener(options),
     });
@@ -223,6 +227,21 @@ export class FakeNode {
         this.#holders = new Map(all.flatMap((holders) => [...holders]));
       },
     };
+  }
+
+  #modeRecord(): ModeRecord {
+    return modeRecordIn(
+      {
+        content: this.#modes,
+        keep: (sections) => {
+          if (this.kernel.operations.hasCrashed) return;
+          const values = Object.entries(sections).map(([name, value]) => [name, value()]);
+          this.#modes = { ...this.#modes, ...Object.fromEntries(values) };
+        },
+        async idle() {},
+      },
+      this.#config,
+    );
   }
 
   #listener(options: HttpListenerOptions): Listener {

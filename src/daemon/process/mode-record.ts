@@ -24,7 +24,7 @@ export interface ModeRecord {
 }
 
 export function modeRecordIn(
-  state: StateFile,
+  state: Pick<StateFile, "content" | "keep" | "idle">,
   { portRangeMarks }: Pick<Config, "portRangeMarks"> = {},
 ): ModeRecord {
   const recorded = state.content["modes"];

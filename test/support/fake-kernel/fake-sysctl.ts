@@ -11,6 +11,8 @@ const freshValues: Readonly<Record<string, string>> = {
   "net/ipv4/vs/conn_reuse_mode": "1",
   "net/ipv4/vs/expire_nodest_conn": "0",
   "net/ipv4/vs/expire_quiescent_template": "0",
+  "net/ipv4/vs/sloppy_sctp": "0",
+  "net/ipv4/vs/sloppy_tcp": "0",
   "net/ipv6/conf/all/forwarding": "0",
 };
 

@@ -114,6 +114,8 @@ const annotations: fc.Arbitrary<Fields> = fc
     "outlier-ejection": fc.constantFrom(undefined, undefined, "30s"),
     // Only nodes with `kubeIpvs.portRangeMarks` serve ranges.
     "port-range": fc.constantFrom(undefined, undefined, "80,7000-7100", "50-90", "9-1"),
+    // Only nodes with `kubeIpvs.tunnelForwarding` use tunnels.
+    forwarding: fc.constantFrom(undefined, undefined, "tunnel", "tunnel", "direct"),
     "prefer-topology": fc.constantFrom(
       ...[undefined, undefined, "example.com/rack", "example.com/rack,minimum=0%", "a=b"],
     ),

@@ -3,7 +3,7 @@ import type { KernelState } from "../../golden/kernel-state.ts";
 import { runCommand } from "../fake-kernel/operator-commands.ts";
 import { FakeNode } from "../fake-node.ts";
 import type { NamedObject } from "../memory-source.ts";
-import { flagsOf } from "./plan-from-scratch.ts";
+import { flagsOf, otherNode } from "./plan-from-scratch.ts";
 import type { WalkSettings } from "./walk-step.ts";
 import type { WalkNode } from "./walker.ts";
 
@@ -30,8 +30,9 @@ export class FakeWalkNode implements WalkNode {
     return this.#node.reconfigure(flagsOf(settings));
   }
 
-  start(): Promise<void> {
-    return this.#node.start();
+  async start(): Promise<void> {
+    await this.#node.start();
+    this.#node.source.reportNodes(otherNode);
   }
 
   stop(): Promise<void> {

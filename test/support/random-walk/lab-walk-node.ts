@@ -6,7 +6,7 @@ import { observeKernel } from "../../golden/observe.ts";
 import { ClusterNode, type NodeSettings } from "../cluster-node.ts";
 import type { NamedObject } from "../memory-source.ts";
 import type { ApiObject } from "../objects.ts";
-import { portRangeMarks } from "./plan-from-scratch.ts";
+import { otherNode, portRangeMarks } from "./plan-from-scratch.ts";
 import type { WalkSettings } from "./walk-step.ts";
 import { differencesIn, type WalkNode } from "./walker.ts";
 
@@ -24,7 +24,7 @@ export class LabWalkNode implements WalkNode {
   }
 
   static async build(): Promise<LabWalkNode> {
-    return new LabWalkNode(await ClusterNode.build());
+    return new LabWalkNode(await ClusterNode.build([otherNode as unknown as ApiObject]));
   }
 
   get isRunning(): boolean {
@@ -104,13 +104,13 @@ export class LabWalkNode implements WalkNode {
 
 function nodeSettings(settings: WalkSettings): NodeSettings {
   const { scheduler, excludeCidrs, nodePortAddresses } = settings;
-  const { unboundAddresses, masqueradeNodeToLocal } = settings;
+  const { unboundAddresses, masqueradeNodeToLocal, tunnelForwarding } = settings;
   return {
     nodePortAddresses,
     ipvs: { scheduler, excludeCIDRs: excludeCidrs },
     kubeIpvs: {
       ...{ verificationPeriod: "1s", ruleCheckPeriod: "1s", manualWeights: "repair" },
-      ...{ portRangeMarks, unboundAddresses, masqueradeNodeToLocal },
+      ...{ portRangeMarks, unboundAddresses, masqueradeNodeToLocal, tunnelForwarding },
     },
   };
 }

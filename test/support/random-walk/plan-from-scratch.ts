@@ -4,6 +4,7 @@ import type { KernelState } from "../../golden/kernel-state.ts";
 import { runCommand } from "../fake-kernel/operator-commands.ts";
 import { FakeNode } from "../fake-node.ts";
 import type { NamedObject } from "../memory-source.ts";
+import { node } from "../objects.ts";
 import type { WalkSettings } from "./walk-step.ts";
 
 export interface Beginning {
@@ -16,25 +17,33 @@ export interface Beginning {
 }
 
 export async function planFromScratch(beginning: Beginning): Promise<KernelState> {
-  const node = new FakeNode(flagsOf(beginning.settings), beginning.held);
+  const fresh = new FakeNode(flagsOf(beginning.settings), beginning.held);
   for (const command of beginning.commands) {
-    if (!runCommand(node.kernel, command)) throw new Error(`The fake kernel rejects: ${command}`);
+    if (!runCommand(fresh.kernel, command)) throw new Error(`The fake kernel rejects: ${command}`);
   }
-  node.source.apply(...beginning.objects.toReversed());
-  await node.start();
-  await node.settle();
-  const state = await node.state();
-  await node.stop();
+  fresh.source.apply(...beginning.objects.toReversed());
+  await fresh.start();
+  fresh.source.reportNodes(otherNode);
+  await fresh.settle();
+  const state = await fresh.state();
+  await fresh.stop();
   return state;
 }
 
 /** The value of `kubeIpvs.portRangeMarks` in all walks. */
 export const portRangeMarks = "0x3fff0000";
 
+/** Endpoints may be on this Node. */
+export const otherNode = node({
+  name: "node-2",
+  addresses: ["192.168.10.20", "fd00:10::20"],
+  podCidrs: ["10.244.2.0/24", "fd00:244:2::/64"],
+}) as unknown as NamedObject;
+
 /** Converts settings to the program's flags. */
 export function flagsOf(settings: WalkSettings): Readonly<Record<string, string>> {
   const { scheduler, excludeCidrs, nodePortAddresses } = settings;
-  const { unboundAddresses, masqueradeNodeToLocal } = settings;
+  const { unboundAddresses, masqueradeNodeToLocal, tunnelForwarding } = settings;
   return {
     "ipvs-scheduler": scheduler,
     "ipvs-exclude-cidrs": excludeCidrs.join(","),
@@ -43,5 +52,6 @@ export function flagsOf(settings: WalkSettings): Readonly<Record<string, string>
     "kube-ipvs-masquerade-node-to-local": String(masqueradeNodeToLocal),
     "kube-ipvs-manual-weights": "repair",
     "kube-ipvs-port-range-marks": portRangeMarks,
+    "kube-ipvs-tunnel-forwarding": String(tunnelForwarding),
   };
 }

@@ -12,6 +12,8 @@ export interface WalkSettings {
   readonly nodePortAddresses: readonly string[];
   readonly unboundAddresses: readonly string[];
   readonly masqueradeNodeToLocal: boolean;
+  /** Applies after a restart only. */
+  readonly tunnelForwarding: boolean;
 }
 
 /** The settings at the beginning of every walk. */
@@ -21,6 +23,7 @@ export const startSettings: WalkSettings = {
   nodePortAddresses: [],
   unboundAddresses: [],
   masqueradeNodeToLocal: false,
+  tunnelForwarding: true,
 };
 
 export type WalkStep =
@@ -46,6 +49,7 @@ export const walkLength = 30;
 const nth = fc.nat(999);
 
 const configurations: fc.Arbitrary<Partial<WalkSettings>> = fc.oneof(
+  { weight: 3, arbitrary: fc.record({ tunnelForwarding: fc.boolean() }) },
   fc.record({ scheduler: fc.constantFrom("rr", "wlc", "sh") }),
   fc.record({
     excludeCidrs: fc.constantFrom<readonly string[]>(

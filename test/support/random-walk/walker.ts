@@ -223,10 +223,15 @@ export class Walker {
   }
 
   async #configure(settings: Partial<WalkSettings>): Promise<void> {
+    const { tunnelForwarding } = this.#settings;
     this.#settings = { ...this.#settings, ...settings };
+    const isRestarted =
+      this.#node.isRunning && this.#settings.tunnelForwarding !== tunnelForwarding;
+    if (isRestarted) await this.#note("stop", () => this.#node.stop());
     await this.#note(`configure ${JSON.stringify(settings)}`, () =>
       this.#node.configure(this.#settings),
     );
+    if (isRestarted) await this.#start();
   }
 
   #isForeign(line: string): boolean {
