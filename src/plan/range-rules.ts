@@ -55,8 +55,19 @@ export function acceptMarked(input: RulesInput): readonly Rule[] {
   return input.portRangeMarks === undefined ? [] : [rule(accept, ...marked(input))];
 }
 
+/**
+ * For the address guard. Sets do not contain the ports of ranges. Ports with tunnels have the usual entries, so the guard
+ * must apply to their packets: entries are withheld while source ranges cannot be applied.
+ */
 export function returnMarked(input: RulesInput): readonly Rule[] {
-  return input.portRangeMarks === undefined ? [] : [rule(stop, ...marked(input))];
+  const { portRangeMarks, ranges = [], tunnels = [] } = input;
+  if (portRangeMarks === undefined) return [];
+  if (tunnels.length === 0) return [rule(stop, ...marked(input))];
+  return ranges.map(({ mark }) => rule(stop, withMark(mark)));
+}
+
+export function withMark(value: number): Match {
+  return { kind: "mark", value, mask: 0xffffffff, isNegated: false };
 }
 
 export function masqueradeMarked(input: RulesInput): readonly Rule[] {
@@ -99,7 +110,7 @@ function marking(range: ServedRange): readonly Rule[] {
 function masquerading(range: ServedRange, input: RulesInput): readonly Rule[] {
   const { address, mark, masquerade, localEndpoints } = range;
   const { isMasqueradeAll, localDetector, edges } = input;
-  const isMarked: Match = { kind: "mark", value: mark, mask: 0xffffffff, isNegated: false };
+  const isMarked = withMark(mark);
   const hide = (...matches: readonly Match[]): Rule =>
     rule({ kind: "masquerade", isRandomFully: true }, ...matches);
   const toItself = localEndpoints.map((endpoint) =>

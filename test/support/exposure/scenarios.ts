@@ -222,6 +222,16 @@ const ofTunnels: readonly Scenario[] = [
   { name: "annotation removed", before: [tunneled(closed)], after: [closed] },
   { name: "source ranges added", before: [tunneled(open)], after: [tunneled(closed)] },
   { name: "source ranges changed", before: [tunneled(closed)], after: [tunneled(ranges(second))] },
+  // The other Service keeps the address bound.
+  {
+    name: "source ranges added beside another Service",
+    ...{ before: [tunneled(open), beside], after: [tunneled(closed), beside] },
+  },
+  {
+    name: "entry lost beside another Service",
+    ...{ before: [tunneled(closed), beside], after: [tunneled(closed), beside] },
+    ...onEntry("KUBE-LOAD-BALANCER-FW", "203.0.113.10"),
+  },
   { name: "Service removed", before: [otherClosed, tunneled(closed)], after: [otherClosed] },
   { name: "clean-up", before: [tunneled(closed), otherOpen], after: [], isCleanUp: true },
   {

@@ -5,9 +5,10 @@ import { errno } from "../../../../src/base/errno.ts";
 import type { IpFamily } from "../../../../src/base/ip.ts";
 import { silentLogger } from "../../../../src/base/log.ts";
 import { Tunnels } from "../../../../src/daemon/node/tunnels.ts";
+import { virtualServerKey } from "../../../../src/state/virtual-server.ts";
 import type { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
 import { Bench } from "../../../support/reconcile-bench.ts";
-import { ip, localEndpoint, serviceRecord } from "../../../support/records.ts";
+import { cidr, ip, localEndpoint, serviceRecord } from "../../../support/records.ts";
 
 const web = serviceRecord({
   externalIps: [ip("203.0.113.10")],
@@ -117,6 +118,39 @@ describe("the link that receives tunneled packets", () => {
       assert.deepEqual(node.missing, [], `change ${nth}`);
       if (isUnaffected) break;
     }
+  });
+
+  it("has no virtual servers while source ranges cannot be applied", async () => {
+    const node = new TunnelNode();
+    const balancer = {
+      ...web,
+      type: "LoadBalancer",
+      loadBalancerIps: [ip("203.0.113.11")],
+    } as const;
+    const sourceRanges = [cidr("198.51.100.0/24")];
+    const { bench } = node;
+    const marked = (): readonly string[] =>
+      bench.kernel.ipvs
+        .peek()
+        .filter(({ virtualServer: { protocol } }) => protocol === "FWM")
+        .map(({ virtualServer }) => virtualServerKey(virtualServer));
+    const endpoints = [localEndpoint("10.244.1.5")];
+    bench.put({ ...balancer, externalIps: [] }, endpoints);
+    await node.sync();
+    const before = marked();
+    assert.equal(before.length, 2);
+    const endFault = bench.kernel.operations.failWhere(
+      ({ action, subject }) =>
+        action === "entry-add" && subject.startsWith("KUBE-LOAD-BALANCER-FW "),
+      errno.EINVAL,
+    );
+    bench.put({ ...balancer, externalIps: [], sourceRanges }, endpoints);
+    await node.sync();
+    assert.deepEqual(marked(), []);
+    endFault();
+    await bench.clock.advance(700_000);
+    await node.sync();
+    assert.deepEqual(marked(), before);
   });
 
   it("does not exist if no other Node is known", async () => {
