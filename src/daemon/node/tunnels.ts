@@ -31,36 +31,46 @@ export class Tunnels {
     this.#options = options;
   }
 
-  /** Call this before a sync removes rules. Rejects if a link that is no longer needed cannot be removed. */
+  /** Call this before a sync. Never rejects, because the chains that restrict a link remain if its removal fails. */
   async removeUnneeded(): Promise<void> {
-    for (const family of this.#options.families)
-      if (!this.#isWanted(family)) await this.#remove(family);
+    for (const family of this.#options.families.filter((one) => !this.#isWanted(one)))
+      await this.#attempt(family, "Cannot remove the link of earlier tunnels", () =>
+        this.#remove(family),
+      );
   }
 
-  /** Call this after a sync. */
+  /** Call this after a sync. Never rejects. */
   async serve(): Promise<void> {
-    const { links, families, canExist, log } = this.#options;
-    if (links === undefined) return;
-    for (const family of families.filter((one) => this.#isWanted(one))) {
-      const link = tunnelLinks[family].name;
-      let problem = "";
-      try {
-        const isPermitted = canExist({ type: "link", link });
-        if (isPermitted === undefined) continue;
-        if (isPermitted) {
-          this.#absent.delete(family);
-          await links.ensure(family);
-        } else {
-          await this.#remove(family);
-          problem = "no other Node is known, or the rules that restrict the link are missing";
-        }
-      } catch (error) {
-        problem = errorText(error);
-      }
-      if (problem !== "" && problem !== this.#problems.get(family))
-        log.error("Cannot receive packets that other nodes forward", { link, reason: problem });
-      this.#problems.set(family, problem);
+    for (const family of this.#options.families.filter((one) => this.#isWanted(one)))
+      await this.#attempt(family, "Cannot receive packets that other nodes forward", () =>
+        this.#serve(family),
+      );
+  }
+
+  /** Throws if the link must not exist, or if it cannot be created or removed. */
+  async #serve(family: IpFamily): Promise<void> {
+    const { links, canExist } = this.#options;
+    const isPermitted = canExist({ type: "link", link: tunnelLinks[family].name });
+    if (links === undefined || isPermitted === undefined) return;
+    if (isPermitted) {
+      this.#absent.delete(family);
+      await links.ensure(family);
+    } else {
+      await this.#remove(family);
+      throw new Error("no other Node is known, or the rules that restrict the link are missing");
     }
+  }
+
+  async #attempt(family: IpFamily, event: string, action: () => Promise<void>): Promise<void> {
+    let reason = "";
+    try {
+      await action();
+    } catch (error) {
+      reason = errorText(error);
+    }
+    if (reason !== "" && reason !== this.#problems.get(family))
+      this.#options.log.error(event, { link: tunnelLinks[family].name, reason });
+    this.#problems.set(family, reason);
   }
 
   async #remove(family: IpFamily): Promise<void> {

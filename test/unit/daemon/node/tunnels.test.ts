@@ -33,6 +33,7 @@ class TunnelNode {
   requests = 0;
   /** Restrictions that did not exist when a link was created. */
   readonly missing: string[] = [];
+  canRemove = true;
 
   constructor() {
     const { bench } = this;
@@ -45,6 +46,7 @@ class TunnelNode {
         },
         remove: async (family) => {
           this.requests += 1;
+          if (!this.canRemove) throw new Error("EPERM");
           this.#links.delete(family);
         },
         listOthers: async () => [],
@@ -157,6 +159,20 @@ describe("the link that receives tunneled packets", () => {
     const node = new TunnelNode();
     await node.sync();
     node.bench.desired.noteTunnelNodes("IPv4", []);
+    await node.sync();
+    assert.deepEqual(node.links, []);
+  });
+
+  it("does not delay Services if it cannot be removed, and is removed later", async () => {
+    const node = new TunnelNode();
+    await node.sync();
+    node.canRemove = false;
+    node.bench.drop(web.name);
+    await node.sync();
+    assert.deepEqual(node.links, ["IPv4"]);
+    assert.deepEqual(node.bench.kernel.ipvs.peek(), []);
+    assert.deepEqual(missingIn(node.bench.kernel), []);
+    node.canRemove = true;
     await node.sync();
     assert.deepEqual(node.links, []);
   });
