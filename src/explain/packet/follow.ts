@@ -140,6 +140,10 @@ function followUnchosen(
   if (stopped !== undefined) return { steps: passed, end: stopped };
   const comesByIpvs = isForIpvs ? balance(sent(packet, filtered.mark), state) : undefined;
   if (isForNode) return { steps: passed, end: comesByIpvs ?? { kind: "node" } };
+  if (packet.isFromNode && packet.family === "IPv6" && isLoopback(packet.source)) {
+    const by = `the receiving host, which only accepts ${packet.source} from itself`;
+    return { steps: passed, end: { kind: "dropped", by } };
+  }
   const routed = followRouted(sent(packet, filtered.mark), state);
   return { steps: [...passed, ...routed.steps], end: routed.end };
 }
@@ -174,16 +178,12 @@ function outLinkOf(
 
 /**
  * The end of a packet to another host, if the kernel does not route it. A process that sends from an IPv4 loopback
- * address gets an error. The kernel does send packets from ::1, but no host accepts them.
+ * address gets an error.
  */
 function unroutedEnd(packet: Packet, state: NodeState): PathEnd | undefined {
-  const { source, family, isFromNode } = packet;
   if (outLinkOf(packet, state) === undefined) return { kind: "forwarded", link: undefined };
-  if (isFromNode && family === "IPv6" && isLoopback(source)) {
-    return { kind: "dropped", by: `the receiving host, which only accepts ${source} from itself` };
-  }
   const by = forwardingObstacle(packet, state);
-  return by === undefined ? undefined : { kind: isFromNode ? "refused" : "dropped", by };
+  return by === undefined ? undefined : { kind: packet.isFromNode ? "refused" : "dropped", by };
 }
 
 /** The packet before any translation. */

@@ -99,6 +99,8 @@ export interface NodeNetwork {
   readonly bridgePeers: ReadonlySet<IpAddress>;
   /** bridge-nf-call-iptables or bridge-nf-call-ip6tables. If 0, packets between ports of a bridge bypass netfilter. */
   readonly isBridgeFiltered: boolean;
+  /** The bridges of links, by the link's name. Only if an nftables chain belongs to a link. */
+  readonly bridgesOfPorts?: ReadonlyMap<string, string>;
 }
 
 /** All state that affects packets. */

@@ -66,7 +66,7 @@ export function passNft(
 function passageOf(
   { hook, devices, isBridge = false, isNat = false }: NftBaseChain,
   { packet, destination, stage }: PacketOnPath,
-  { network: { routes, isBridgeFiltered } }: NodeState,
+  { network: { routes, isBridgeFiltered, bridgesOfPorts } }: NodeState,
 ): "sure" | "sure at a bridge port" | "unknown link" | "bridge port" | "none" {
   if (isNat && stage !== undefined) return "none";
   if (devices === undefined && !isBridge) return "sure";
@@ -76,7 +76,9 @@ function passageOf(
   if (link === undefined) return isOut || packet.isFromNode ? "none" : "unknown link";
   if (devices?.includes(link) === true) return "sure";
   if (route?.isBridge !== true || route.link !== link) return "none";
-  if (!isBridge || isBridgeFiltered) return "bridge port";
+  if (devices !== undefined)
+    return devices.some((device) => bridgesOfPorts?.get(device) === link) ? "bridge port" : "none";
+  if (isBridgeFiltered) return "bridge port";
   return hook === "FORWARD" ? "none" : "sure at a bridge port";
 }
 

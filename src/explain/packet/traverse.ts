@@ -129,12 +129,30 @@ export function passTables(
       typeof table === "string"
         ? traverse(hook, table, here, state)
         : { ...passNft(hook, table, here, state), mark };
+    if (typeof table === "string") steps.push(...rivalSteps(hook, table, here, state, passed));
     steps.push(...passed.steps);
     mark = passed.mark;
     isMasqueraded ||= passed.isMasqueraded;
     if (passed.verdict !== "pass") return { verdict: passed.verdict, steps, mark, isMasqueraded };
   }
   return { verdict: "pass", steps, mark, isMasqueraded };
+}
+
+/**
+ * The steps of nftables chains that stop the packet in another way than a table of the same priority. The kernel calls
+ * the chain first that was created later, which cannot be read.
+ */
+function rivalSteps(
+  hook: Hook,
+  table: TableName,
+  onPath: PacketOnPath,
+  state: NodeState,
+  { verdict }: Pick<Traversal, "verdict">,
+): readonly Step[] {
+  const priority = priorities[table];
+  const rival = passNft(hook, [priority, priority + 1], onPath, state);
+  if (verdict === "pass" || rival.verdict === "pass" || rival.verdict === verdict) return [];
+  return rival.steps.map((step) => ({ ...step, isMaybe: true }));
 }
 
 const everyPriority: Priorities = [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY];

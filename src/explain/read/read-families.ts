@@ -5,6 +5,7 @@ import { familyOf, type IpAddress, type IpFamily, isLoopback } from "../../base/
 import { renderRule } from "../../kernel/iptables/render.ts";
 import type { Iptables, NodeAddress } from "../../kernel/kernel.ts";
 import type { KernelReaders } from "../../kernel/open-readers.ts";
+import type { NftRuleset } from "../../state/nft-rule.ts";
 import { withSockets } from "../differences.ts";
 import { type From, outside } from "../origins.ts";
 import type { NodeState, Tables } from "../packet/node-state.ts";
@@ -16,7 +17,7 @@ import { readOtherSets, readServers, readSets } from "./read-servers.ts";
 /** The kernel readers that are used here. */
 export type ExplainReaders = Pick<
   KernelReaders,
-  "ipSets" | "routes" | "conntrack" | "openRules" | "sockets" | "recentLists" | "nftRules"
+  "ipSets" | "links" | "routes" | "conntrack" | "openRules" | "sockets" | "recentLists" | "nftRules"
 > & {
   readonly ipvs: Pick<KernelReaders["ipvs"], "listVirtualServers" | "listRealServers">;
   readonly link: Pick<KernelReaders["link"], "find" | "listAddresses">;
@@ -40,6 +41,7 @@ export async function readFamilies(
   const { iptablesBackend: backend } = facts;
   const rules = backend === undefined ? undefined : await readers.openRules(backend);
   const nft = await readers.nftRules.read(backend !== "nft");
+  const bridgesOfPorts = await readBridgesOfPorts(readers, nft);
   const dummy = await readers.link.find();
   const all = await readers.link.listAddresses();
   const client = from === "node" ? undefined : from;
@@ -62,7 +64,7 @@ export async function readFamilies(
     const example = outside[family];
     const asked = from === undefined ? [...peers, example] : peers;
     const network = await readNetwork(readers, {
-      ...{ family, addresses, peers: asked, client, inLink },
+      ...{ family, addresses, peers: asked, client, inLink, bridgesOfPorts },
     });
     const { unrouted } = network;
     const around = {
@@ -77,6 +79,23 @@ export async function readFamilies(
     });
   }
   return states;
+}
+
+/** Empty if no chain belongs to a link. */
+async function readBridgesOfPorts(
+  { links }: Pick<ExplainReaders, "links">,
+  nft: Readonly<Record<IpFamily, NftRuleset>>,
+): Promise<ReadonlyMap<string, string>> {
+  const chains = Object.values(nft).flatMap(({ baseChains }) => baseChains);
+  if (!chains.some(({ devices }) => devices !== undefined)) return new Map();
+  const all = await links.listLinks();
+  const names = new Map(all.map(({ index, name }) => [index, name]));
+  return new Map(
+    all.flatMap(({ name, bridgeIndex }) => {
+      const bridge = bridgeIndex === undefined ? undefined : names.get(bridgeIndex);
+      return bridge === undefined ? [] : [[name, bridge] as const];
+    }),
+  );
 }
 
 interface FamilyQuery {

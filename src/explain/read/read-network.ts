@@ -15,11 +15,12 @@ export interface NetworkQuery {
   readonly client?: IpAddress | undefined;
   /** The client's input interface, as given by the operator. */
   readonly inLink?: string | undefined;
+  readonly bridgesOfPorts?: ReadonlyMap<string, string>;
 }
 
 export async function readNetwork(
   readers: Pick<KernelReaders, "routes" | "sockets"> & { readonly sysctl: Pick<Sysctl, "read"> },
-  { family, addresses, peers, client, inLink }: NetworkQuery,
+  { family, addresses, peers, client, inLink, bridgesOfPorts }: NetworkQuery,
 ): Promise<NodeNetwork> {
   const { sysctl, sockets } = readers;
   if (inLink !== undefined && sysctl.read(reversePath(inLink)) === undefined)
@@ -39,6 +40,7 @@ export async function readNetwork(
     networks.some((network) => cidrContains(network, peer));
   return {
     addresses: new Set(addresses.map(({ address }) => address)),
+    ...(bridgesOfPorts === undefined ? {} : { bridgesOfPorts }),
     bridgePeers: new Set([...peers].filter(isBeside)),
     ...routes,
     listeners: new Set(sockets.listListening().map(listenerKey)),

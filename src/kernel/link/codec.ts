@@ -20,6 +20,7 @@ export interface LinkValues {
   readonly name?: string;
   readonly mtuBytes?: number;
   readonly lowerIndex?: number;
+  readonly bridgeIndex?: number;
   /** Transmit queue length in packets. The kernel's default for new links is 1000. */
   readonly transmitQueueLength?: number;
   /** Present on links created by software, such as dummy, veth, bridge. */
@@ -30,6 +31,7 @@ export const linkAttributes: AttributeSet<LinkValues> = attributeSet({
   name: text(3),
   mtuBytes: u32(4),
   lowerIndex: u32(5),
+  bridgeIndex: u32(10),
   transmitQueueLength: u32(13),
   info: nested(18, attributeSet({ kind: text(1), data: bytes(2) })),
 });
@@ -60,6 +62,8 @@ export interface ObservedLink {
   readonly mtuBytes: number;
   /** The link below, for example of a VLAN or a tunnel. Absent if there is none, or if routes select it. */
   readonly lowerIndex?: number;
+  /** The bridge or bond of which the link is a port. */
+  readonly bridgeIndex?: number;
 }
 
 /** IFF_UP and IFF_LOOPBACK, linux/if.h. */
@@ -93,7 +97,7 @@ export function decodeLink({ type, body }: Message): ObservedLink | undefined {
   const index = body.u32("link index");
   const flags = body.u32("link flags");
   body.skip(4, "changed link flags");
-  const { name = "", mtuBytes = 0, info, ...others } = linkAttributes.decode(body);
+  const { name = "", mtuBytes = 0, bridgeIndex, info, ...others } = linkAttributes.decode(body);
   const { lowerIndex = 0 } =
     info?.kind === "vxlan" && info.data !== undefined
       ? vxlanAttributes.decode(new ByteReader(info.data))
@@ -103,6 +107,7 @@ export function decodeLink({ type, body }: Message): ObservedLink | undefined {
     isLoopback: (flags & loopbackFlag) !== 0,
     ...(info?.kind === undefined ? {} : { kind: info.kind }),
     ...(lowerIndex === 0 ? {} : { lowerIndex }),
+    ...(bridgeIndex === undefined ? {} : { bridgeIndex }),
   };
 }
 

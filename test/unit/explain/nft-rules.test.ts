@@ -47,6 +47,13 @@ function verdict(kind: "accept" | "drop" | "reject" | "return"): NftExpression {
   return { kind: "verdict", verdict: { kind } };
 }
 
+const link = { kind: "veth", isUp: true, isLoopback: false, mtuBytes: 1_500 } as const;
+/** The link `veth7` is a port of the bridge `veth10.244.1.5`. */
+const links = [
+  { ...link, index: 3, name: "veth10.244.1.5" },
+  { ...link, index: 7, name: "veth7", bridgeIndex: 3 },
+  { ...link, index: 8, name: "veth8" },
+];
 const destinationPort = load({ from: "transport", offset: 2, length: 2 });
 const source = load({ from: "network", offset: 12, length: 4 });
 const limit: NftExpression = { kind: "unknown", name: "limit", isEnd: false };
@@ -104,6 +111,7 @@ async function explainedWith(
         find,
         {},
         nft,
+        links,
       );
     },
     { "proxy-mode": mode },
@@ -401,8 +409,30 @@ describe("explain with third-party nftables rules", () => {
 
     it("treats chains at the bridge's ports as possible matches", async () => {
       assert.equal(await outcome({ devices: ["veth7"] }), "may");
+      assert.deepEqual(await outcome({ devices: ["veth8"] }), []);
       assert.deepEqual(await outcome({ devices: ["veth7"] }, { find: routeTo }), []);
     });
+  });
+
+  it("does not know whether a table or a chain of the same priority stops a packet first", async () => {
+    const outcome = async (priority: number, kind: "drop" | "reject") => {
+      const nft = ruleset({ priority, rules: { rule: [...port80, verdict(kind)] } });
+      let found = "";
+      await withNode(objects, async (onNode) => {
+        const filter = onNode.kernel.iptables.table("IPv4", "filter");
+        filter.remove("INPUT", /KUBE-/);
+        filter.append("INPUT", "-p tcp -m tcp --dport 80 -j DROP");
+        const none = [undefined, undefined, {}] as const;
+        const explanation = await explained(onNode, client, web, [], ...none, nft);
+        const isMaybe = explanation.packets[0]?.path.some((step) => step.isMaybe === true);
+        found = `${explanation.verdict}${isMaybe === true ? ", may" : ""}`;
+      });
+      return found;
+    };
+    assert.equal(await outcome(0, "reject"), "dropped, may");
+    assert.equal(await outcome(0, "drop"), "dropped");
+    assert.equal(await outcome(1, "reject"), "dropped");
+    assert.equal(await outcome(-1, "reject"), "refused");
   });
 
   it("treats packets before connection tracking as invalid", async () => {

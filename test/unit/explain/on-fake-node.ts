@@ -6,6 +6,7 @@ import type { IpAddress } from "../../../src/base/ip.ts";
 import { planFacts } from "../../../src/daemon/operator/plan-facts.ts";
 import { type ExplainOptions, explainWith } from "../../../src/explain/explain.ts";
 import type { From } from "../../../src/explain/origins.ts";
+import type { ExplainReaders } from "../../../src/explain/read/read-families.ts";
 import type { ListeningSocket } from "../../../src/kernel/listening-sockets.ts";
 import type { Route, Routes } from "../../../src/kernel/route.ts";
 import { type NftRuleset, noNftRules } from "../../../src/state/nft-rule.ts";
@@ -57,6 +58,7 @@ export async function explained(
   find: Routes["find"] = routeTo,
   options: ExplainOptions = {},
   nft: NftRuleset = noNftRules,
+  links: Awaited<ReturnType<ExplainReaders["links"]["listLinks"]>> = [],
 ): Promise<Explanation> {
   const asks = from === undefined || from === "node" ? {} : { from };
   const facts = await planFacts(modeView, { kind: "destination", destination, ...asks });
@@ -67,6 +69,7 @@ export async function explained(
       ipSets: kernel.ipSets,
       link: kernel.link,
       sysctl: kernel.sysctl,
+      links: { listLinks: async () => links },
       routes: { find },
       sockets: { listListening: () => listening },
       conntrack: { listFlows: async () => [] },

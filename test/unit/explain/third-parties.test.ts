@@ -512,6 +512,17 @@ describe("explain in IPVS mode", () => {
     assert.match(summary, /are dropped by the receiving host, which only accepts ::1 from itself$/);
   });
 
+  it("reports that a rule rejects packets from ::1 before they leave the node", async () => {
+    const reject = "-d 2001:db8::77/128 -j REJECT --reject-with tcp-reset";
+    const { verdict } = await verdictAfter(
+      ({ kernel }) => kernel.iptables.table("IPv6", "filter").append("OUTPUT", reject),
+      ip("::1"),
+      {},
+      { ...web, address: ip("2001:db8::77") },
+    );
+    assert.equal(verdict, "refused");
+  });
+
   it("reports that packets from ::1 stay on the node even if a third party masquerades them", async () => {
     const [web6, source] = [{ ...web, address: ip("fd00::10") }, ip("fd00:2::11")];
     const [service6, slice6] = [
