@@ -48,7 +48,7 @@ const words: readonly (readonly [ipv4: RegExp, ipv6: string])[] = [
   [/icmp-host-prohibited/g, "icmp6-adm-prohibited"],
   [/\bKUBE-CLUSTER-IP\b/g, "KUBE-6-CLUSTER-IP"],
   [/\bip addr add .* dev kube-ipvs0/g, "$& nodad"],
-  [/\bip kube-ipvs\b/g, "ip6 kube-ipvs"],
+  [/\bip kube-ipvs(?= KUBE-6-)/g, "ip6 kube-ipvs"],
   [/\bfw-(?=(nets|hosts|services|netports|pairs|triples)\b)/g, "fw6-"],
   [/cali40/g, "cali60"],
   [/\bip (?=[sd]addr\b)/g, "ip6 "],
