@@ -12,6 +12,7 @@ import { memoryCases } from "./cases/memory.ts";
 import { ownCostCases } from "./cases/own-cost.ts";
 import { rulesCases } from "./cases/rules.ts";
 import { startUpCases } from "./cases/start-up.ts";
+import { tunnelCases } from "./cases/tunnels.ts";
 import { userspaceCases } from "./cases/userspace.ts";
 
 export const cases: readonly Case[] = [
@@ -24,6 +25,7 @@ export const cases: readonly Case[] = [
   ...startUpCases,
   ...apiLoadCases,
   ...dataPlaneCases,
+  ...tunnelCases,
   ...iptablesCases,
   ...ownCostCases,
   ...userspaceCases,

@@ -4,10 +4,14 @@
  *
  *     connect serve PORT WORKERS                 answers each byte with one byte
  *     connect load ADDRESS PORT WORKERS MILLISECONDS EXCHANGES
+ *     connect transfer ADDRESS PORT MILLISECONDS DIRECTION
  *
  * For each connection, the client connects, sends one byte and receives one byte EXCHANGES times,
  * and closes. Its latency ends when the last byte is received. Each worker has one connection at a
  * time. Prints JSON: connections per second, failures, and latencies in µs.
+ *
+ * A transfer uses one connection. If the DIRECTION is `down`, the server sends as fast as it can,
+ * and if it is `up`, the client does. Prints the number of bytes per second as JSON.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -21,7 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_WORKERS = 64, MOST_TIMES = 1 << 16, PATIENCE_SECONDS = 5 };
+enum { CHUNK = 1 << 16, MOST_WORKERS = 64, MOST_TIMES = 1 << 16, PATIENCE_SECONDS = 5 };
 
 struct tally {
 	unsigned count, failures;
@@ -45,13 +49,40 @@ static int have_patience(int one) {
 	return setsockopt(one, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
 }
 
+static char chunk[CHUNK];
+
+/* Both end at this time, or when the other side closes the connection. They return the number of bytes. */
+static double send_until(int one, double end_us) {
+	double total = 0;
+	while (now_us() < end_us) {
+		ssize_t count = send(one, chunk, CHUNK, MSG_NOSIGNAL);
+		if (count <= 0) break;
+		total += (double)count;
+	}
+	return total;
+}
+
+static double receive_until(int one, double end_us) {
+	double total = 0;
+	while (now_us() < end_us) {
+		ssize_t count = recv(one, chunk, CHUNK, 0);
+		if (count <= 0) break;
+		total += (double)count;
+	}
+	return total;
+}
+
 static void answer_all(int listener) {
 	for (;;) {
 		char byte;
 		int one = accept(listener, NULL, NULL);
 		if (one < 0) continue;
 		have_patience(one);
-		while (recv(one, &byte, 1, 0) == 1) send(one, &byte, 1, MSG_NOSIGNAL);
+		while (recv(one, &byte, 1, 0) == 1) {
+			if (byte == 'd') send_until(one, 1e18);
+			if (byte == 'u') receive_until(one, 1e18);
+			send(one, &byte, 1, MSG_NOSIGNAL);
+		}
 		close(one);
 	}
 }
@@ -129,7 +160,23 @@ static int load(const char *address, int port, int workers, double milliseconds,
 	return 0;
 }
 
+static int transfer(const char *address, int port, double milliseconds, char direction) {
+	struct sockaddr_in there = {.sin_family = AF_INET, .sin_port = htons((unsigned short)port)};
+	if (inet_pton(AF_INET, address, &there.sin_addr) != 1) die(address);
+	int one = socket(AF_INET, SOCK_STREAM, 0);
+	if (one < 0) die("socket");
+	have_patience(one);
+	if (connect(one, (const void *)&there, sizeof there) < 0) die("connect");
+	double began_us = now_us(), end_us = began_us + milliseconds * 1e3;
+	if (send(one, &direction, 1, MSG_NOSIGNAL) != 1) die("send");
+	double total = direction == 'd' ? receive_until(one, end_us) : send_until(one, end_us);
+	printf("{\"perSecond\":%.0f}\n", total / ((now_us() - began_us) / 1e6));
+	return 0;
+}
+
 int main(int argc, char **argv) {
+	if (argc == 6 && strcmp(argv[1], "transfer") == 0)
+		return transfer(argv[2], atoi(argv[3]), atof(argv[4]), argv[5][0]);
 	int workers = argc == 4 ? atoi(argv[3]) : argc == 7 ? atoi(argv[4]) : 0;
 	if (workers >= 1 && workers <= MOST_WORKERS) {
 		if (strcmp(argv[1], "serve") == 0) return serve(atoi(argv[2]), workers);
@@ -138,6 +185,7 @@ int main(int argc, char **argv) {
 		}
 	}
 	fprintf(stderr,
-		"usage: connect serve PORT WORKERS | connect load ADDRESS PORT WORKERS MILLISECONDS EXCHANGES\n");
+		"usage: connect serve PORT WORKERS | connect load ADDRESS PORT WORKERS MILLISECONDS EXCHANGES"
+		" | connect transfer ADDRESS PORT MILLISECONDS DIRECTION\n");
 	return 2;
 }

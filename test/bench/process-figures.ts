@@ -61,3 +61,9 @@ function statFields(pid: number): readonly string[] {
   const text = readFileSync(`/proc/${pid}/stat`, "utf8");
   return text.slice(text.lastIndexOf(")") + 2).split(" ");
 }
+
+/** CPU time of all processes that this one started, including the lab kernel. */
+export function labCpuMs(): number {
+  const { cpuMs, ownCpuMs } = figuresOf(process.pid);
+  return cpuMs - ownCpuMs;
+}

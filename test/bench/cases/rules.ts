@@ -9,7 +9,7 @@ import { node } from "../../support/objects.ts";
 import { type Case, type CaseContext, type CaseOutcome, megabytes, withMachine } from "../case.ts";
 import { type ClusterSize, clusterAroundNode, clusterOf, sizeText } from "../cluster.ts";
 import type { Machine } from "../machine.ts";
-import { figuresOf } from "../process-figures.ts";
+import { labCpuMs } from "../process-figures.ts";
 import { quantile, type Row, relativeTo, type Target } from "../rows.ts";
 import { objectsRead, ourCommand, quietFlags, Subject } from "../subject.ts";
 import {
@@ -229,12 +229,6 @@ async function rateOf(machine: Machine, exchangesEach: number): Promise<number> 
     rates.push((microseconds.length / (labCpuMs() - beganMs)) * 1_000);
   }
   return quantile(rates, 0.5);
-}
-
-/** CPU time of all processes that this one started. */
-function labCpuMs(): number {
-  const { cpuMs, ownCpuMs } = figuresOf(process.pid);
-  return cpuMs - ownCpuMs;
 }
 
 /** On this machine's own kernel, with the default periods of all checks. Legacy iptables is not measured there. */
