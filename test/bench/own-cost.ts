@@ -52,13 +52,9 @@ async function measure(tree: string, { mode, services, changes }: Size): Promise
   const source = new MemorySource();
   const apply = (...objects: readonly ApiObject[]): void =>
     source.apply(...(objects as readonly unknown[] as readonly NamedObject[]));
-  apply(
-    node(),
-    ...positions(services).flatMap((index) => [
-      serviceOf(index),
-      sliceOf(index, positions(endpoints)),
-    ]),
-  );
+  apply(node());
+  for (const index of positions(services))
+    apply(serviceOf(index), sliceOf(index, positions(endpoints)));
   const kernel = new FakeKernel();
   const flags = {
     "proxy-mode": mode,
