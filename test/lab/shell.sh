@@ -5,5 +5,13 @@ ip link add pods0 type dummy && ip link set pods0 up && ip route add 10.244.0.0/
 PATH=$PWD/dist:$PATH
 PS1='lab:\w# '
 export PATH PS1
-[ ! -t 0 ] || echo "Linux $(uname -r) with IPVS. File changes are discarded on exit. Start with docs/quick-start.md"
-exec bash --norc "$@"
+if [ -t 0 ]; then
+  echo "Linux $(uname -r) with IPVS. File changes are discarded on exit. Start with docs/quick-start.md"
+  exec bash --norc
+fi
+bash --norc "$@"
+status=$?
+# The lab ends when its output closes, which background jobs keep open.
+trap '' TERM
+pkill -TERM -s 0
+exit $status
