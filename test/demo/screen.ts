@@ -42,7 +42,8 @@ export function showEnd(failed: number, seconds: number): void {
   clearInterval(dots);
   dots = undefined;
   const time = `${seconds.toFixed(0)} s`;
-  if (failed === 0) print(`\n${paint(32, "The demo passed")}: every step, ${time}`);
+  const next = "Next, run make shell and follow docs/quick-start.md";
+  if (failed === 0) print(`\n${paint(32, "The demo passed")}: every step, ${time}\n${next}`);
   else print(`\n${paint(31, "The demo failed")}: ${failed} of the checks above, ${time}`);
 }
 
