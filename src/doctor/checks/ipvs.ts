@@ -187,8 +187,9 @@ async function readSettings(node: Node): Promise<readonly PresentSetting[]> {
 
 function judgeSetting({ present, ...setting }: PresentSetting, host: Host): Judgement {
   if (present === undefined) return unset(setting.path, host);
-  const evidence = `${nameOf(setting.path)} is ${present}`;
-  return present === setting.value ? ok(evidence) : wrong(evidence, setting, host);
+  return present === setting.value
+    ? ok(`${nameOf(setting.path)} is ${present}`)
+    : wrong(present, setting, host);
 }
 
 function unset(path: string, { isBeforeInstall }: Host): Judgement {
@@ -200,13 +201,14 @@ function unset(path: string, { isBeforeInstall }: Host): Judgement {
 
 /** Before installation, a wrong value is ok. Afterwards, it means that other software reverted the setting. */
 function wrong(
-  evidence: string,
+  present: string,
   { path, value }: SysctlSetting,
   { isBeforeInstall }: Host,
 ): Judgement {
-  if (isBeforeInstall) return ok(`${evidence}; kube-ipvs sets it to ${value} when it starts`);
+  const name = nameOf(path);
+  if (isBeforeInstall) return ok(`kube-ipvs will change ${name} from ${present} to ${value}`);
   const verdict = essentialPaths.has(path) ? fail : warn;
-  return verdict(`${evidence}; kube-ipvs needs ${value}`, command(path, value));
+  return verdict(`${name} is ${present}; kube-ipvs needs ${value}`, command(path, value));
 }
 
 function estimatorRemedy(version: number): string {

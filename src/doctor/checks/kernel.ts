@@ -84,7 +84,7 @@ export const kernelChecks: readonly Check[] = [
       const names = missing.join(", ");
       return fail(
         `missing: ${names}`,
-        `run as root, or with securityContext.capabilities.add: [${names}]`,
+        `run as root; a container also needs securityContext.capabilities.add: [${names}]`,
       );
     },
   }),

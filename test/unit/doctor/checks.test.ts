@@ -279,7 +279,7 @@ const cases: readonly Case[] = [
     check: "sysctls",
     verdict: "ok",
     node: { isBeforeInstall: true, sysctl: sysctlsWith({ [forward]: "0" }) },
-    says: /kube-ipvs sets it to 1 when it starts/,
+    says: /kube-ipvs will change net\.ipv4\.ip_forward from 0 to 1/,
   },
   {
     check: "sysctls",
