@@ -70,6 +70,8 @@ export interface Status extends Envelope<"Status"> {
   readonly manualWeights: readonly ManualWeightStatus[];
   /** Service annotations that are ignored because they are invalid or not allowed. */
   readonly ignoredAnnotations: readonly IgnoredAnnotationStatus[];
+  /** The last invalid field, object or file. kube-ipvs ignores these. */
+  readonly lastInvalidField?: { readonly message: string; readonly ageSeconds: number };
   /** The last change by a third party. */
   readonly lastDrift?: {
     readonly subject: string;
@@ -147,6 +149,8 @@ export interface Counts {
   /** Endpoints that get no new connections because connections to them failed. */
   readonly ejectedEndpoints: number;
   readonly ignoredAnnotations: number;
+  /** Invalid fields, objects and files since the start, each time they were read. */
+  readonly invalidFields: number;
 }
 
 export interface RejectedObject {

@@ -39,6 +39,7 @@ function factsOf(status: Status): readonly Fact[] {
     ["Services", servicesText(counts)],
     ...(isIpvs ? servers : []),
     ["Rejected objects", grouped(counts.rejectedObjects), status.rejectedObjects.map(rejectedText)],
+    ["Invalid fields", invalidText(counts.invalidFields, status.lastInvalidField)],
     ["Conflicts", grouped(counts.conflicts), status.conflicts.map(conflictText)],
     ["Drift", driftText(counts.drifts, lastDrift)],
     [
@@ -117,6 +118,12 @@ function rejectedText(rejected: Status["rejectedObjects"][number]): string {
 function conflictText(conflict: Status["conflicts"][number]): string {
   const { message, remedy, reason, service, sinceSeconds } = conflict;
   return `${service} for ${durationText(sinceSeconds)}, ${reason}: ${message}; ${remedy}`;
+}
+
+function invalidText(count: number, last: Status["lastInvalidField"]): string {
+  if (last === undefined) return "none since the start";
+  const age = durationText(last.ageSeconds);
+  return `${grouped(count)} since the start, the last ${age} ago: ${last.message}`;
 }
 
 function driftText(count: number, last: Status["lastDrift"]): string {

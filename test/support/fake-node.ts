@@ -1,5 +1,6 @@
 /** Runs the whole daemon on a fake kernel, with objects in memory and a clock that the test controls. */
 import assert from "node:assert/strict";
+import type { ObjectSource } from "../../src/api/source.ts";
 import { silentLogger } from "../../src/base/log.ts";
 import type { Config } from "../../src/config/config.ts";
 import { loadConfig } from "../../src/config/load-config.ts";
@@ -61,13 +62,13 @@ export class FakeNode {
     this.#holders = held;
   }
 
-  async start(): Promise<void> {
+  async start(source: ObjectSource = this.source): Promise<void> {
     this.#figures.clear();
     this.kernel.ipvs.portRangeMarks = [this.#config.portRangeMarks ?? 0];
     this.#daemon = await startDaemon({
       config: this.#config,
       kernel: this.kernel,
-      source: this.source,
+      source,
       metrics: this.#metrics(),
       health: new ProxyHealth(this.#clock, 60_000),
       clock: this.#clock,

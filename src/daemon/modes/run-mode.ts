@@ -14,7 +14,9 @@ export type RunModeParts = Pick<ModeContext, "events"> &
 
 /** The parts that each mode provides. */
 export type BegunMode = Pick<RunningMode, "iptables" | "families" | "loop"> &
-  Partial<Pick<RunningMode, "servedBefore" | "removeLeftovers">>;
+  Partial<Pick<RunningMode, "servedBefore" | "removeLeftovers">> & {
+    readonly view: Pick<RunningMode["view"], "history">;
+  };
 
 export interface RunOfMode<M> {
   readonly mode: M;
@@ -57,7 +59,10 @@ export async function runMode<M extends BegunMode>(
   const backendWatch = iptables && new BackendWatch(iptables, parts, config.verificationPeriodMs);
   loop.start();
   backendWatch?.start();
-  await source.start(sourceListener(loop.input, parts), mode.servedBefore);
+  await source.start(
+    sourceListener(loop.input, { ...parts, history: mode.view.history }),
+    mode.servedBefore,
+  );
   events.record(startingEvent(config.nodeName));
   return {
     mode,

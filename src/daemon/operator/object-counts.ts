@@ -22,6 +22,7 @@ export function* countsOf(view: ModeView | undefined): Generator<void, Counts> {
     unansweredWeights: history?.weightSignals.unanswered ?? 0,
     ejectedEndpoints: history?.weightSignals.ejected ?? 0,
     ignoredAnnotations: history?.ignoredAnnotations.length ?? 0,
+    invalidFields: history?.invalidFieldCount ?? 0,
   };
 }
 

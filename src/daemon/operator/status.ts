@@ -122,9 +122,10 @@ function troublesOf(
   | "backingOffRepairs"
   | "manualWeights"
   | "ignoredAnnotations"
+  | "lastInvalidField"
   | "lastDrift"
 > {
-  const { rejections, conflicts, reverted, manualWeights, lastDrift } = history;
+  const { rejections, conflicts, reverted, manualWeights, lastDrift, lastInvalidField } = history;
   return {
     rejectedObjects: rejections.slice(0, maxListed).map((rejection) => ({
       subject: subjectText(rejection.subject),
@@ -156,6 +157,14 @@ function troublesOf(
     ignoredAnnotations: history.ignoredAnnotations
       .slice(0, maxListed)
       .map(({ sinceMs, ...ignored }) => ({ ...ignored, sinceSeconds: secondsSince(sinceMs) })),
+    ...(lastInvalidField === undefined
+      ? {}
+      : {
+          lastInvalidField: {
+            message: lastInvalidField.message,
+            ageSeconds: secondsSince(lastInvalidField.atMs),
+          },
+        }),
     ...(lastDrift === undefined
       ? {}
       : {

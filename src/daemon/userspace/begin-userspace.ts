@@ -65,7 +65,7 @@ export async function beginUserspace(
     const own = { proxier, families, reporter, tables: usable };
     const kernel = usable ?? socketlessNetwork;
     const loop = new UserspaceLoop({ ...parts, ...shared, ...own, kernel }, { current: config });
-    return { loop, families, iptables, ...removal };
+    return { loop, families, iptables, view: reporter, ...removal };
   });
   const { loop } = mode;
   return {

@@ -44,6 +44,7 @@ const well: Status = {
     unansweredWeights: 0,
     ejectedEndpoints: 0,
     ignoredAnnotations: 0,
+    invalidFields: 0,
   },
   rejectedObjects: [],
   conflicts: [],
@@ -126,6 +127,7 @@ Services             1,204 with 12,040 endpoints
 Virtual servers      1,300, and 1 foreign
 Real servers         13,000, 2 draining
 Rejected objects     0
+Invalid fields       none since the start
 Conflicts            0
 Drift                none since the start
 Backing off          0

@@ -3,7 +3,9 @@ import { describe, it } from "node:test";
 import type { Status } from "../../../../src/answer/answers.ts";
 import { rendered } from "../../../../src/answer/render.ts";
 import { statusView } from "../../../../src/answer/status-view.ts";
+import { ManifestSource } from "../../../../src/api/manifest/manifest-source.ts";
 import { errno } from "../../../../src/base/errno.ts";
+import { silentLogger } from "../../../../src/base/log.ts";
 import { answerTo } from "../../../../src/daemon/operator/routes.ts";
 import { type StatusSources, statusOf } from "../../../../src/daemon/operator/status.ts";
 import { ApiContact } from "../../../../src/daemon/report/api-contact.ts";
@@ -15,6 +17,7 @@ import { FakeNode } from "../../../support/fake-node.ts";
 import type { NamedObject } from "../../../support/memory-source.ts";
 import { type ApiObject, endpointSlice, node, service } from "../../../support/objects.ts";
 import { silentMetrics } from "../../../support/silent-metrics.ts";
+import { ManifestFolder } from "../../api/manifest/folder.ts";
 
 function apply(onNode: FakeNode, ...objects: readonly ApiObject[]): void {
   onNode.source.apply(...(objects as readonly unknown[] as readonly NamedObject[]));
@@ -145,6 +148,29 @@ describe("the status", () => {
     assert.deepEqual(
       [name, annotation, value, reason],
       ["default/web", "kube-ipvs.io/scheduler", "nonsense", "scheduler-not-allowed"],
+    );
+    await onNode.stop();
+  });
+
+  it("counts invalid fields and files in a manifest folder, and is still OK", async (test) => {
+    const service = "kind: Service\nmetadata: {name: api}\nspec: {clusterIp: 10.96.0.1}\n";
+    const files = { "a.yaml": service, "b.yaml": "{ a: [" };
+    const folder = await ManifestFolder.make(test, files);
+    const dependencies = { clock: new FakeClock(), log: silentLogger };
+    const options = { folder: folder.path, nodeName: "node-1" };
+    const onNode = new FakeNode({});
+    await onNode.start(new ManifestSource(dependencies, options));
+    await onNode.settle();
+    const status = statusOn(onNode);
+    assert.equal(status.verdict, "OK");
+    assert.ok(status.counts.invalidFields >= 2, String(status.counts.invalidFields));
+    assert.match(
+      status.lastInvalidField?.message ?? "",
+      /b\.yaml:\d+:\d+: it cannot be read as YAML/,
+    );
+    assert.match(
+      rendered(status, statusView, "text", {}),
+      /^Invalid fields +\d+ since the start, /m,
     );
     await onNode.stop();
   });
