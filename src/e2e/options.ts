@@ -20,6 +20,8 @@ export interface E2eOptions {
   readonly format: ReportFormat;
   /** How long a failing check is repeated. */
   readonly patienceMs: number;
+  /** Whether to end after reading the nodes, without a change to the cluster. */
+  readonly onlyConnects: boolean;
 }
 
 export const helpText: string = `kube-ipvs-e2e tests kube-ipvs in a cluster. It creates a namespace with backends, clients and Services, checks which
@@ -37,6 +39,7 @@ Usage: kube-ipvs-e2e [flags]
   --skip CHECK,…           skip these checks
   --wait SECONDS           how long to repeat a failing check (default 60)
   -o, --output FORMAT      table or json (default table)
+  --only-connect           only check that the API server returns the nodes
 
 Checks:
 ${allChecks.map(({ name, promise }) => `  ${name.padEnd(18)} ${promise}`).join("\n")}
@@ -63,6 +66,7 @@ export function readOptions(
       skip: { type: "string", default: "" },
       wait: { type: "string", default: "60" },
       output: { type: "string", short: "o", default: "table" },
+      "only-connect": { type: "boolean", default: false },
     },
   });
   if (values.help) return undefined;
@@ -77,6 +81,7 @@ export function readOptions(
     skipped: skippedChecks(values.skip),
     format: formatOf(values.output),
     patienceMs: wholeNumber("--wait", values.wait) * 1000,
+    onlyConnects: values["only-connect"],
   };
 }
 

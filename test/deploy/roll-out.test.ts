@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, beforeEach, describe, it } from "node:test";
@@ -37,9 +37,14 @@ case "$*" in
         *) printf '%s ' $node ;;
       esac
     done ;;
-  *"get pods"*) echo "pod/\${8#*=}" ;;
-  *" logs "*) [ -e "silent-\${4#pod/}" ] || { echo "wait \${4#pod/}" >> log; echo 'Waiting for kube-proxy to stop'; } ;;
-  *" wait "*) for pod; do :; done; [ ! -e "unready-\${pod#pod/}" ] && echo "ready \${pod#pod/}" >> log ;;
+  *"get pods"*"-o name") echo "pod/\${6#*=}-\${8#*=}" ;;
+  *"get pods"*) echo "\${6#*=}-\${8#*=} 0/1 ImagePullBackOff" ;;
+  *" logs "*) pod=\${4#pod/kube-ipvs-}; [ -e "silent-$pod" ] || { echo "wait $pod" >> log; echo 'Waiting for kube-proxy to stop'; } ;;
+  *" wait "*)
+    for pod; do :; done
+    pod=\${pod#pod/kube-ipvs-}
+    pod=\${pod#pod/}
+    [ ! -e "unready-$pod" ] && echo "ready $pod" >> log ;;
   *"rollout status"*) ;;
   *) echo "unexpected: $*" >&2; exit 9 ;;
 esac
@@ -48,7 +53,14 @@ esac
 );
 writeFileSync(
   join(folder, "e2e"),
-  `#!/bin/sh\necho "test $4" >> ${folder}/log\n[ ! -e ${folder}/failing ]\n`,
+  `#!/bin/sh
+if [ "$1" = --only-connect ]; then
+  [ "\${KUBECONFIG-}" = ${folder}/.kube/config ] || { echo 'Error: no API server' >&2; exit 2; }
+  exit
+fi
+echo "test $4" >> ${folder}/log
+[ ! -e ${folder}/failing ]
+`,
   { mode: 0o755 },
 );
 
@@ -119,17 +131,26 @@ function runsOn(daemonSet: DaemonSet, label: string | undefined): boolean {
   return terms.length === 0 || terms.some((term) => term.matchExpressions.every(holds));
 }
 
-function run(...args: readonly string[]): { readonly code: number | null; readonly text: string } {
-  const { status, stdout, stderr } = spawnSync(script, args, {
-    encoding: "utf8",
-    env: { PATH: `${folder}:/usr/bin:/bin`, E2E: join(folder, "e2e"), PATIENCE: "0" },
-  });
+interface Outcome {
+  readonly code: number | null;
+  readonly text: string;
+}
+const usualEnvironment: Readonly<Record<string, string>> = {
+  ...{ PATH: `${folder}:/usr/bin:/bin`, HOME: folder },
+  ...{ E2E: join(folder, "e2e"), PATIENCE: "0" },
+};
+const run = (...args: readonly string[]): Outcome => runWith(usualEnvironment, ...args);
+
+function runWith(env: Readonly<Record<string, string>>, ...args: readonly string[]): Outcome {
+  const { status, stdout, stderr } = spawnSync(script, args, { encoding: "utf8", env });
   return { code: status, text: stdout + stderr };
 }
 const steps = (): readonly string[] =>
   readFileSync(join(folder, "log"), "utf8")
     .split("\n")
     .filter((line) => line !== "" && line !== "patch");
+/** Whether no node was labeled and no DaemonSet was patched. */
+const isUnchanged = (): boolean => readFileSync(join(folder, "log"), "utf8") === "";
 const mark = (name: string): void => writeFileSync(join(folder, name), "");
 const labelOf = (node: string): string => readFileSync(join(folder, "labels", node), "utf8").trim();
 
@@ -137,12 +158,15 @@ beforeEach(() => {
   for (const node of nodes) {
     rmSync(join(folder, `silent-${node}`), { force: true });
     rmSync(join(folder, `unready-${node}`), { force: true });
+    rmSync(join(folder, `unready-kube-proxy-${node}`), { force: true });
     mkdirSync(join(folder, "labels"), { recursive: true });
     writeFileSync(join(folder, "labels", node), "");
   }
   rmSync(join(folder, "failing"), { force: true });
   rmSync(join(folder, "unreachable"), { force: true });
   mark("log");
+  mkdirSync(join(folder, ".kube"), { recursive: true });
+  mark(".kube/config");
   install();
 });
 
@@ -178,6 +202,7 @@ describe("deploy/roll-out", { skip: hasKubectl ? false : "no kubectl here" }, ()
       const { code, text } = run("start", "--all");
       assert.equal(code, 1);
       assert.ok(text.includes(message), text);
+      assert.match(text, /kube-ipvs-node-2 0\/1 ImagePullBackOff\nSee docs\/troubleshooting\.md/);
       assert.deepEqual(nodes.map(labelOf), ["kube-ipvs", "kube-proxy", ""]);
     });
   }
@@ -194,7 +219,7 @@ describe("deploy/roll-out", { skip: hasKubectl ? false : "no kubectl here" }, ()
     assert.equal(code, 1);
     assert.match(
       text,
-      /node-1: the acceptance test failed\n.*returned these nodes to kube-proxy: node-1/,
+      /node-1: the acceptance test failed\n.*\n.*returned these nodes to kube-proxy: node-1/,
     );
     assert.deepEqual(nodes.map(labelOf), ["kube-proxy", "", ""]);
   });
@@ -255,9 +280,75 @@ describe("deploy/roll-out", { skip: hasKubectl ? false : "no kubectl here" }, ()
     assert.deepEqual(steps(), []);
   });
 
-  it("rejects unknown arguments", () => {
-    assert.match(run("begin").text, /unknown command begin/);
-    assert.match(run("--waves", "2", "start").text, /unknown option --waves/);
-    assert.match(run("start").text, /start needs node names, or --all/);
+  it("prints when kube-proxy is ready on each returned node, and fails if it is not", () => {
+    assert.deepEqual(run("back", "node-1", "node-3"), {
+      code: 0,
+      text: "node-1: kube-proxy is ready\nnode-3: kube-proxy is ready\n",
+    });
+    mark("unready-kube-proxy-node-2");
+    const { code, text } = run("back", "--all");
+    assert.equal(code, 1);
+    assert.match(text, /node-2: kube-proxy is not ready after .*\nkube-proxy-node-2 0\/1 Image/);
+    assert.match(text, /node-3: kube-proxy is ready\n.*kube-proxy is not ready on .*: node-2\n$/);
+  });
+
+  it("prints progress while it waits", () => {
+    mark("silent-node-1");
+    const { text } = runWith({ ...usualEnvironment, PATIENCE: "1" }, "start", "node-1");
+    assert.match(text, /^node-1: kube-ipvs is not waiting for kube-proxy yet \(0 of 1 s\)\n/);
+  });
+
+  it("changes nothing if the acceptance test is missing or cannot connect to the cluster", () => {
+    rmSync(join(folder, ".kube/config"));
+    const { code, text } = run("start", "--all");
+    assert.equal(code, 1);
+    assert.match(text, /cannot connect to the cluster. Set KUBECONFIG. Error: no API server\n$/);
+    const missing = runWith({ ...usualEnvironment, E2E: "/missing" }, "start", "--all");
+    assert.deepEqual([missing.code, isUnchanged()], [1, true]);
+  });
+
+  it("changes nothing and exits with 2 if an argument is invalid", () => {
+    const cases: readonly (readonly [RegExp, ...string[]])[] = [
+      [/unknown command begin/, "begin"],
+      [/unknown option --waves/, "--waves", "2", "start"],
+      [/start needs node names, or --all/, "start"],
+      [/does not have these Linux nodes: node-9/, "start", "node-1", "node-9"],
+      [/does not have these Linux nodes: node-9/, "back", "node-9"],
+      [/--wave must be .* not "x"/, "--wave", "x", "start", "node-1"],
+      [/--wave must be .* not "0"/, "start", "--wave", "0", "--all"],
+      [/--wave needs a value/, "start", "node-1", "--wave"],
+      [/either node names or --all/, "start", "node-1", "--all"],
+      [/omit node names/, "finish", "node-1"],
+    ];
+    for (const [message, ...args] of cases) {
+      const { code, text } = run(...args);
+      assert.match(text, message);
+      assert.deepEqual([code, isUnchanged()], [2, true], args.join(" "));
+    }
+  });
+
+  it("accepts options after the command", () => {
+    assert.equal(run("start", "--wave", "3", "--all").code, 0);
+    assert.ok(steps().includes("test node-1,node-2,node-3"));
+  });
+
+  it("finds the acceptance test from any working folder", () => {
+    const copy = join(folder, "clone");
+    mkdirSync(join(copy, "deploy"), { recursive: true });
+    mkdirSync(join(copy, "dist"));
+    copyFileSync(script, join(copy, "deploy/roll-out"));
+    copyFileSync(join(folder, "e2e"), join(copy, "dist/kube-ipvs-e2e"));
+    const { E2E: _, ...env } = usualEnvironment;
+    const { status, stderr } = spawnSync("../clone/deploy/roll-out", ["start", "node-1"], {
+      ...{ cwd: join(folder, "labels"), encoding: "utf8", env },
+    });
+    assert.equal(status, 0, stderr);
+    assert.ok(steps().includes("test node-1"));
+  });
+
+  it("prints a help text of at most 80 columns", () => {
+    const { code, text } = run("--help");
+    assert.equal(code, 0);
+    assert.ok(text.split("\n").every(({ length }) => length <= 80));
   });
 });

@@ -55,7 +55,17 @@ const daemonSet = (image: string): Stored => ({
 });
 const namespace = "namespaces/kube-system";
 const path = `/apis/apps/v1/${namespace}/daemonsets/kube-proxy`;
-const stored = new Map<string, Stored>([[path, daemonSet("kube-proxy")]]);
+const configMapPath = `/api/v1/${namespace}/configmaps/kube-proxy`;
+const configMap = (mode: string): Stored => ({
+  apiVersion: "v1",
+  kind: "ConfigMap",
+  metadata: { name: "kube-proxy", namespace: "kube-system", resourceVersion: "3", uid: "9a1c" },
+  data: { "config.conf": `kind: KubeProxyConfiguration\nmode: ${mode}\n` },
+});
+const stored = new Map<string, Stored>([
+  [path, daemonSet("kube-proxy")],
+  [configMapPath, configMap("iptables")],
+]);
 
 const resource = (name: string, kind: string, short: string): object => ({
   name,
@@ -77,7 +87,11 @@ const discovery: Readonly<Record<string, object>> = {
       },
     ],
   },
-  "/api/v1": { kind: "APIResourceList", groupVersion: "v1", resources: [] },
+  "/api/v1": {
+    kind: "APIResourceList",
+    groupVersion: "v1",
+    resources: [resource("configmaps", "ConfigMap", "cm")],
+  },
   "/apis/apps/v1": {
     kind: "APIResourceList",
     groupVersion: "apps/v1",
@@ -178,16 +192,18 @@ function rollback(): string {
 const hasKubectl = spawnSync("kubectl", ["version", "--client"]).status === 0;
 
 describe("a rollback with kubectl", { skip: hasKubectl ? false : "no kubectl here" }, () => {
-  it("restores the saved object, although it has changed since", async () => {
+  it("restores the saved DaemonSet and ConfigMap, although they have changed since", async () => {
     const saved = await run(
       linesOf(commandsWith("> kube-proxy.yaml"), "kubectl -n kube-system get daemonset"),
     );
     assert.equal(saved.code, 0, saved.output);
     stored.set(path, replaced(daemonSet("kube-ipvs"), 8));
+    stored.set(configMapPath, replaced(configMap("ipvs"), 4));
     const back = await run(rollback());
     assert.equal(back.code, 0, back.output);
     const images = JSON.stringify(stored.get(path)).match(/"image":"[^"]+"/g);
     assert.deepEqual(images, ['"image":"kube-proxy"']);
+    assert.deepEqual(stored.get(configMapPath)?.["data"], configMap("iptables")["data"]);
   });
 
   it("would be rejected with the object as kubectl prints it", async () => {

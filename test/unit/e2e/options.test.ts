@@ -15,7 +15,12 @@ describe("the command line of kube-ipvs-e2e", () => {
       skipped: new Set(),
       format: "table",
       patienceMs: 60_000,
+      onlyConnects: false,
     });
+  });
+
+  it("can only check the connection", () => {
+    assert.equal(readOptions(["--only-connect"], {})?.onlyConnects, true);
   });
 
   it("accepts a list of nodes", () => {
