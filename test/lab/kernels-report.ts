@@ -31,17 +31,14 @@ export const knownDeviations: ReadonlyMap<string, string> = new Map();
 /** The subjects of the suite that needs both backends, with their cases. */
 const tried: readonly (readonly [what: string, cases: string])[] = [
   [
-    "one native nft rule in `ip nat` or `ip filter`: it is logged once, a Service that is added later is served, bound and in its set, and /healthz, /livez and /readyz return 200",
+    "one native nft rule in `ip nat` or `ip filter`: it is logged once, a later Service is served, bound and in its set, and /healthz, /livez and /readyz return 200",
     '"with one native rule in ip …", "do not prevent a new Service from being served", "survive a restart and a clean-up"',
   ],
   [
     "the backend changes between two runs, because kubelet's chain KUBE-IPTABLES-HINT moved: startup and `--cleanup` remove kube-ipvs' rules from the other backend, and third-party rules remain",
     '"a node that moves from legacy to nft", "… from nft to legacy"',
   ],
-  [
-    "5,000 third-party rules and one more each second: CPU share of kube-ipvs and its programs",
-    '"uses little CPU time"',
-  ],
+  ["5,000 third-party rules and one more each second: CPU share", '"uses little CPU time"'],
   [
     "the table of kube-proxy's nftables mode is removed, and other tables remain",
     '"nftables mode: its table is removed …"',
@@ -120,8 +117,8 @@ export function renderReport(
     "",
     "[Every suite](data/kernels.json)",
     "",
-    "Kernels with Debian's names are Debian's own. `make test-stock` boots them in QEMU with two processors. Their only suite,",
-    "`test/lab/stock/node.test.ts`, loads modules as a node does, syncs from a folder, and sends packets to all types of",
+    "Kernels with Debian's names are Debian's own. `make test-stock` boots them in QEMU. Their suite,",
+    "`test/lab/stock/node.test.ts`, loads modules as a node does, and sends packets to all types of",
     "Service. It also covers drains, SIGKILL, `plan`, `explain`, `doctor` and `--cleanup`. With `none`, the modules and programs",
     "that Enterprise Linux 10 does not ship are removed.",
     "",

@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, before, describe, it } from "node:test";
 import { askName, Connection, Datagrams } from "../../support/client-traffic.ts";
-import { LabNode } from "../../support/lab-node.ts";
+import { LabNode, until } from "../../support/lab-node.ts";
 import { shell } from "../../support/netns/network-namespace.ts";
 import { networkAroundNode } from "../../support/node-network.ts";
 import { endpointSlice, service, servicePort, slicePort } from "../../support/objects.ts";
@@ -225,6 +225,12 @@ describe("a node with a distribution's kernel", { timeout: 3_000_000 }, () => {
     await node.hasWeights(web, "pod-1 1, pod-2 0", limitMs);
     for (const connection of connections) await connection.ping("draining");
     assert.deepEqual(await askFour("10.96.0.10"), ["pod-1"]);
+    // Other drains, such as that of UDP, would otherwise end during the restart, which would be a change.
+    await until(
+      async () => (await node.metric("kube_ipvs_draining_real_servers")) === 1,
+      limitMs,
+      async () => node.program.output,
+    );
 
     // The restart after SIGKILL writes nothing, and breaks no connection.
     await node.stop("SIGKILL");
