@@ -42,7 +42,7 @@ export class ClusterPlan {
   readonly #isEjected: NonNullable<ClusterPlanContext["isEjected"]>;
   /** Services that {@link updateAhead} planned since the last {@link update}. */
   readonly #plannedAhead = new Set<ServiceName>();
-  /** What {@link DesiredState.noteTunnelNodes} was last called for. */
+  /** The inputs from which the Nodes for tunnels were last derived. */
   #notedNodes: { addresses?: TuningFacts["nodeAddresses"]; options?: PlanOptions | undefined } = {};
   /** Only Services with problems have an entry. */
   readonly #annotationProblems = new Map<ServiceName, readonly AnnotationProblem[]>();
