@@ -74,7 +74,8 @@ export class LabWalkNode implements WalkNode {
   /** The state that the fake kernel also has. */
   async state(): Promise<KernelState> {
     const { ipvs, ipset, iptables, ip6tables, addresses } = await observeKernel([]);
-    return { ipvs, ipset, iptables, ip6tables, addresses } as KernelState;
+    const rules = { iptables: numbered(iptables), ip6tables: numbered(ip6tables) };
+    return { ipvs, ipset, ...rules, addresses } as KernelState;
   }
 
   settle(): Promise<void> {
@@ -113,4 +114,9 @@ function nodeSettings(settings: WalkSettings): NodeSettings {
       ...{ portRangeMarks, unboundAddresses, masqueradeNodeToLocal, tunnelForwarding },
     },
   };
+}
+
+/** If /etc/protocols exists, iptables-save prints the names of protocols for which the fake kernel prints numbers. */
+function numbered(rules: string | undefined): string {
+  return (rules ?? "").replaceAll("-p ipencap ", "-p 4 ").replaceAll("-p ipv6 ", "-p 41 ");
 }
