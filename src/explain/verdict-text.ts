@@ -1,6 +1,7 @@
 /** Describes the verdict in one sentence. Pure. */
 
 import type { Destination } from "../answer/answers.ts";
+import { counted } from "../base/counted.ts";
 import { hostPort } from "../base/ip.ts";
 import type { Origin } from "./origins.ts";
 import { byText } from "./packet/deliver.ts";
@@ -64,7 +65,7 @@ function balancedText(
   return `${over} and ${masqueradedText(delivered)}${stopped}${unansweredText(delivered)}`;
 }
 
-/** For example: `are tunneled to 2 nodes (192.168.10.13, 192.168.10.14) and balanced over 1 endpoint here`. */
+/** For example: `are tunneled to 2 nodes (192.168.10.13, 192.168.10.14) or go to 1 endpoint here, not masqueraded`. */
 function tunneledText(
   all: readonly EndpointPath[],
   nodes: readonly EndpointPath[],
@@ -72,8 +73,8 @@ function tunneledText(
 ): string {
   const names = nodes.map(({ realServer: { address } }) => address).sort();
   const here = all.length - nodes.length;
-  const others = here === 0 ? "" : ` or go to ${here} endpoint${here === 1 ? "" : "s"} here`;
-  const to = `are tunneled to ${nodes.length} node${nodes.length === 1 ? "" : "s"} (${names.join(", ")})`;
+  const others = here === 0 ? "" : ` or go to ${counted(here, "endpoint")} here`;
+  const to = `are tunneled to ${counted(nodes.length, "node")} (${names.join(", ")})`;
   return `${to}${others}, ${masqueradedText(delivered)}${stoppedText(all)}${unansweredText(delivered)}`;
 }
 

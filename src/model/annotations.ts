@@ -1,5 +1,5 @@
 /** Reads a Service's tuning from its annotations. Pure. */
-import type { EndpointSliceRecord, ServiceRecord } from "../api/objects.ts";
+import type { ServiceRecord } from "../api/objects.ts";
 import { parseDuration } from "../base/duration.ts";
 import { none } from "../base/none.ts";
 import { parsePortRanges } from "../base/port-range.ts";
@@ -13,7 +13,6 @@ import {
   rampsWeights,
   sharesByWeights,
 } from "../base/scheduler.ts";
-import { parseWeight } from "../base/weight.ts";
 import {
   type AnnotationProblem,
   type Canary,
@@ -34,7 +33,7 @@ const slowStartName = `${prefix}slow-start`;
 const ejectionName = `${prefix}outlier-ejection`;
 const canaryName = `${prefix}canary`;
 /** Annotation of EndpointSlices and label of Nodes. */
-const weightName = `${prefix}weight`;
+export const weightName: string = `${prefix}weight`;
 export const preferenceName: string = `${prefix}prefer-topology`;
 const portRangeName = `${prefix}port-range`;
 export const tunnelName: string = `${prefix}forwarding`;
@@ -150,6 +149,7 @@ function readWeightPage(text: string): WeightPage | undefined {
 
 /** The kernel counts connections in 32 bits. No node reaches this number. */
 const mostConnections = 2 ** 31 - 1;
+
 function readLimit(text: string): Tuning["connectionLimit"] {
   const [, first, second] = /^(\d{1,10})(?:\s*,\s*(\d{1,10}))?$/.exec(text) ?? [];
   if (first === undefined) return undefined;
@@ -158,6 +158,7 @@ function readLimit(text: string): Tuning["connectionLimit"] {
 }
 
 const longestMs = 8_760 * 3_600_000;
+
 function readDuration(text: string): number | undefined {
   const milliseconds = parseDuration(text);
   const isRight = milliseconds !== undefined && milliseconds >= 0 && milliseconds <= longestMs;
@@ -175,6 +176,7 @@ function readCanary(text: string): Canary | undefined {
 const labelName =
   /^(?:[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?\/)?[a-z0-9](?:[\w.-]{0,61}[a-z0-9])?$/i;
 const defaultMinimumPercent = 50;
+
 function readPreference(text: string): TopologyPreference | undefined {
   const [, label = "", minimum = defaultMinimumPercent] =
     /^([^\s,]+)(?:\s*,\s*minimum\s*=\s*(\d{1,3})%)?$/.exec(text) ?? [];
@@ -335,18 +337,4 @@ function whyWithoutEffect(
 
 function unweighted(scheduler: string): string {
   return `the scheduler is ${scheduler}, which ignores these weights: set ${schedulerName} to wrr or wlc`;
-}
-
-/** EndpointSlices with an invalid weight, if the Service takes its weights from its slices. */
-export function sliceWeightProblems(
-  { weights }: Tuning,
-  slices: Iterable<EndpointSliceRecord>,
-): readonly AnnotationProblem[] {
-  if (weights !== "slice") return none;
-  return [...slices].flatMap(({ name, weightText }): readonly AnnotationProblem[] => {
-    if (weightText === undefined || parseWeight(weightText) !== undefined) return [];
-    const message = `of EndpointSlice ${name} must be a number from 0 to 65535`;
-    const reason = "invalid-annotation";
-    return [{ annotation: weightName, value: weightText, reason, message }];
-  });
 }

@@ -5,7 +5,6 @@ import {
   preferenceName,
   readTuning,
   type ServiceTuning,
-  sliceWeightProblems,
   weightsName,
 } from "../model/annotations.ts";
 import {
@@ -17,6 +16,7 @@ import {
 } from "../model/endpoints.ts";
 import type { ServicePort } from "../model/service-port.ts";
 import { servicePortsOf } from "../model/service-ports.ts";
+import { sliceWeightProblems } from "../model/slice-weights.ts";
 import type { AnnotationProblem, Tuning } from "../model/tuning.ts";
 import type { PortAdmission } from "./claims/port-admission.ts";
 import type { FamilyOptions, PlanOptions } from "./options.ts";

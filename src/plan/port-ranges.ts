@@ -59,10 +59,10 @@ function sourcesOf(
 }
 
 /**
- * The mark of an address's ranges: a hash of the address, or of another text, in the bits of `marks`, which are adjacent. It stays the same
- * across restarts. If two addresses have the same mark, claims resolve the conflict.
+ * A mark for packets to an address or a virtual server: a hash of its text in the bits of `marks`, which are adjacent. It
+ * stays the same across restarts. If two texts have the same mark, claims resolve the conflict.
  */
-export function rangeMark(address: string, marks: number): number {
+export function rangeMark(text: string, marks: number): number {
   const unit = 2 ** (31 - Math.clz32(marks & -marks));
-  return (1 + (hashOf(address, 0) % (marks / unit))) * unit;
+  return (1 + (hashOf(text, 0) % (marks / unit))) * unit;
 }

@@ -302,7 +302,10 @@ describe("deploy/roll-out", { skip: hasKubectl ? false : "no kubectl here" }, ()
     rmSync(join(folder, ".kube/config"));
     const { code, text } = run("start", "--all");
     assert.equal(code, 1);
-    assert.match(text, /cannot connect to the cluster. Set KUBECONFIG. Error: no API server\n$/);
+    assert.match(
+      text,
+      /cannot connect to the cluster. Set KUBECONFIG, or run make build again. Error: no API server\n$/,
+    );
     const missing = runWith({ ...usualEnvironment, E2E: "/missing" }, "start", "--all");
     assert.deepEqual([missing.code, isUnchanged()], [1, true]);
   });

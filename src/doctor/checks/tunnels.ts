@@ -28,7 +28,7 @@ export const tunnelChecks: readonly Check[] = [
       }
       if (used.length === 0)
         return ok("no Service uses tunnel forwarding, or no other Node is known");
-      if (uplink === undefined) return ok(`${links.join(", ")}; there is no default route`);
+      if (uplink === undefined) return ok(`${links.join(", ")}; there is no IPv4 default route`);
       const sizes = used.map((family) => `${family} ${uplink.mtu - tunnelOverheadBytes[family]}`);
       return ok(
         `${links.join(", ")}; ${uplink.name} has MTU ${uplink.mtu}, so tunneled packets have at most ${sizes.join(" and ")} bytes`,

@@ -139,9 +139,7 @@ export function useOf(
   return isUsed ? "needed" : "unneeded";
 }
 
-/**
- * Creates all sets of the families whose rules are planned, even empty ones, because rules refer to them by name.
- */
+/** Creates all needed sets of the families whose rules are planned, even empty ones, because rules refer to them. */
 export function diffSets(input: SetsInput, { sets, formerSets }: PlanSteps): void {
   const { cached } = input;
   for (const setName of cached.temporarySets) {
