@@ -1,4 +1,4 @@
-import { CommanderError, InvalidArgumentError, Option, Command as Parser } from "commander";
+import { CommanderError, Help, InvalidArgumentError, Option, Command as Parser } from "commander";
 import type { FlagValues } from "../config/gather-settings.ts";
 import type { Command, CommandOption, Example } from "./command.ts";
 import { commands, daemonExamples } from "./commands.ts";
@@ -29,6 +29,8 @@ export interface CalledCommand {
   readonly options: ReadonlyMap<string, string>;
   readonly arguments: readonly string[];
 }
+
+const helpWidth = 80;
 
 /** Parses the arguments that follow the program's name. */
 export function parseCommandLine(args: readonly string[]): CommandLine {
@@ -141,15 +143,32 @@ function described(
     .exitOverride()
     .helpCommand(false)
     .allowExcessArguments(false)
-    .configureHelp({ helpWidth: 100, optionTerm: termOf, visibleCommands: () => [] })
+    .configureHelp({
+      helpWidth,
+      optionTerm: termOf,
+      formatItem: itemText,
+      visibleCommands: () => [],
+    })
     .addHelpText("after", `${text.more}${examplesText(text.examples)}`)
     .addHelpOption(new Option("-h, --help", "print this help and exit").helpGroup("Start:"));
+}
+
+/** Puts descriptions below their options if the longest option leaves too few columns beside it. */
+function itemText(term: string, termWidth: number, description: string, help: Help): string {
+  if (termWidth < helpWidth / 2) {
+    return new Help().formatItem(term, termWidth, description, help);
+  }
+  const indent = " ".repeat(8);
+  const lines = help
+    .boxWrap(description, helpWidth - indent.length)
+    .replaceAll("\n", `\n${indent}`);
+  return `  ${term}\n${indent}${lines}`;
 }
 
 function commandsText(): string {
   const width = Math.max(...commands.map(({ name }) => name.length));
   const lines = commands.map(({ name, summary }) => `  ${name.padEnd(width)}  ${summary}\n`);
-  return `\nCommands (each has its own --help; without a command, kube-ipvs runs as the daemon):\n${lines.join("")}`;
+  return `\nCommands (each has --help; without a command, kube-ipvs runs as the daemon):\n${lines.join("")}`;
 }
 
 function examplesText(examples: readonly Example[]): string {

@@ -36,7 +36,7 @@ export const commands: readonly Command[] = [
 
 export const daemonExamples: readonly Example[] = [
   {
-    command: "kube-ipvs --config /var/lib/kube-proxy/config.conf --hostname-override $(hostname)",
+    command: "kube-ipvs --config /var/lib/kube-proxy/config.conf",
     purpose: "run on a node with kube-proxy's configuration",
   },
   {

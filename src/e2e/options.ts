@@ -24,18 +24,23 @@ export interface E2eOptions {
   readonly onlyConnects: boolean;
 }
 
-export const helpText: string = `kube-ipvs-e2e tests kube-ipvs in a cluster. It creates a namespace with backends, clients and Services, checks which
-connections reach them, compares the kernel of each node with the plan, and removes everything.
+export const helpText: string = `kube-ipvs-e2e tests kube-ipvs in a cluster. It creates a namespace with
+backends, clients and Services, checks which connections reach them, compares
+the kernel of each node with the plan, and removes everything.
 
 Usage: kube-ipvs-e2e [flags]
 
-  --kubeconfig FILE        path of the kubeconfig (default $KUBECONFIG, or the pod's service account)
-  --namespace NAME         namespace that the test creates and deletes (default kube-ipvs-e2e)
+  --kubeconfig FILE        path of the kubeconfig (default $KUBECONFIG, or
+                           the pod's service account)
+  --namespace NAME         namespace that the test creates and deletes
+                           (default kube-ipvs-e2e)
   --daemon-namespace NAME  namespace of the daemons (default kube-system)
-  --daemon-selector LABELS labels of the daemons' pods (default k8s-app in (kube-ipvs,kube-proxy))
+  --daemon-selector LABELS labels of the daemons' pods
+                           (default k8s-app in (kube-ipvs,kube-proxy))
   --image IMAGE            image of the test's pods (default: the daemon's)
-  --nodes N                number of nodes that get pods; daemons are checked on all nodes (default 3)
-  --node NAME,…            test only these nodes, for example the last ones to migrate
+  --nodes N                number of nodes that get pods; daemons are
+                           checked on all nodes (default 3)
+  --node NAME,…            test only these nodes, such as the last to migrate
   --skip CHECK,…           skip these checks
   --wait SECONDS           how long to repeat a failing check (default 60)
   -o, --output FORMAT      table or json (default table)

@@ -10,7 +10,7 @@ import { queryOf } from "./services.ts";
 export const compareCommand: Command = {
   name: "compare",
   usage: "[SERVICE] [flags]",
-  summary: "print which nodes serve a Service differently, through kubectl kube-ipvs",
+  summary: "print which nodes serve a Service differently",
   description:
     "kubectl kube-ipvs compare runs this command on all nodes, and prints the nodes that differ from most " +
     "others in frontends, schedulers, session affinity, ready endpoints, endpoints in use, or the reason why " +

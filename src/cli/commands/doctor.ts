@@ -5,7 +5,7 @@ import { type Command, outputOptions, switchOption } from "../command.ts";
 
 export const doctorCommand: Command = {
   name: "doctor",
-  summary: "check this node: kernel, settings, other proxies, API server",
+  summary: "check kernel, settings, other proxies and the API server",
   description:
     "Checks whether this node has what kube-ipvs needs, without changing anything.\n" +
     "Without configuration flags, it uses the running daemon's configuration.\n" +

@@ -3,7 +3,7 @@ import type { Command } from "../command.ts";
 
 export const endpointControllerCommand: Command = {
   name: "endpoint-controller",
-  summary: "create EndpointSlices from Pods in a cluster without kube-controller-manager",
+  summary: "create a cluster's EndpointSlices from its Pods",
   description:
     "Runs a controller that keeps the EndpointSlices of Services that have selectors in sync with " +
     "their Pods. It uses the daemon's flags for the API server, the relist guard and logging, " +

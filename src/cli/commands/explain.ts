@@ -19,8 +19,8 @@ import { isAtPort } from "../service-name.ts";
 
 export const explainCommand: Command = {
   name: "explain",
-  usage: "[NAMESPACE/]NAME[:PORT] | ADDRESS:PORT[/udp] | --from ADDRESS --to ADDRESS:PORT[/udp]",
-  summary: "trace packets to a Service rule by rule and explain the outcome",
+  usage: "[[NAMESPACE/]NAME[:PORT] | ADDRESS:PORT[/udp]] [flags]",
+  summary: "trace packets to a Service and explain the outcome",
   description:
     "Traces packets to a Service or an address. It prints the verdict, each rule and set entry " +
     "along the way, the virtual server, and why each endpoint is or is not used.\n" +

@@ -4,7 +4,7 @@ import { printAndWatch } from "../watch.ts";
 
 export const historyCommand: Command = {
   name: "history",
-  summary: "print recent changes by third parties, and changes that the kernel rejected",
+  summary: "print recent drift, and changes that the kernel rejected",
   description:
     "Prints up to 500 events since the daemon started, oldest first: drift (kernel state that a " +
     "third party changed), and when the kernel started and stopped rejecting a change.\n" +

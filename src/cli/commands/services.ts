@@ -17,7 +17,7 @@ import { printAndWatch } from "../watch.ts";
 export const servicesCommand: Command = {
   name: "services",
   usage: "[[NAMESPACE/]NAME[:PORT] | ADDRESS:PORT] [flags]",
-  summary: "print Services' virtual servers, and why endpoints get no traffic",
+  summary: "print virtual servers, and why endpoints get no traffic",
   description:
     "Prints one line per address, port and protocol of the Services on this node. With NAME, " +
     "ADDRESS:PORT or -o wide, it also prints the endpoints, their connections in the kernel, and why an " +

@@ -14,7 +14,7 @@ import { printAndWatch } from "../watch.ts";
 
 export const statusCommand: Command = {
   name: "status",
-  summary: "print whether the daemon on this node is healthy, and any problems",
+  summary: "print whether the daemon on this node is healthy",
   description:
     "Prints a verdict on this node's kube-ipvs daemon, then its state. The data comes from the " +
     "daemon's operator socket (kubeIpvs.operatorSocket). kube-ipvs doctor checks whether other " +

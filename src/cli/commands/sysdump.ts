@@ -17,7 +17,7 @@ import { queryOf } from "./services.ts";
 export const sysdumpCommand: Command = {
   name: "sysdump",
   usage: "[SERVICE] [flags]",
-  summary: "write an archive with everything about this node that a bug report needs",
+  summary: "write an archive for a bug report about this node",
   description:
     "Writes a .tar.gz archive with the output of status, services, drains, plan, doctor and explain, " +
     "the configuration, metrics, virtual servers, sets, rules, addresses, routes, kernel settings " +

@@ -33,8 +33,7 @@ export const checkGroups: readonly (readonly Check[])[] = [
     },
     {
       name: "external-policy",
-      promise:
-        "with Local, only the contacted node's backends answer, and they see the client's address",
+      promise: "with Local, a node's own backends see the client's address",
       run: externalPolicy,
     },
     {
@@ -50,8 +49,7 @@ export const checkGroups: readonly (readonly Check[])[] = [
   [
     {
       name: "account",
-      promise:
-        "the daemon's account has the permissions it needs, and none of the others that are checked",
+      promise: "the daemon's account has only the permissions it needs",
       run: account,
     },
     {

@@ -117,34 +117,32 @@ describe("--help", () => {
       "Logging:",
       "Options specific to kube-ipvs:",
       "Ignored for compatibility:",
-      "Commands (each has its own --help; without a command, kube-ipvs runs as the daemon):",
+      "Commands (each has --help; without a command, kube-ipvs runs as the daemon):",
       "Examples:",
     ]);
     for (const { name, help } of flags) {
-      assert.equal(text.includes(`--${name} `), help !== "", name);
+      assert.equal(new RegExp(`--${name}\\s`).test(text), help !== "", name);
     }
   });
 
-  it("is aligned and fits a terminal of 100 columns", () => {
-    const lines = helpText().split("\n");
-    const columns = lines.flatMap((line) => /^ {2}-.*? {2,}(?=\S)/.exec(line)?.[0].length ?? []);
-    assert.equal(new Set(columns).size, 1, String(columns));
-    assert.ok(columns.length > 50);
-    for (const line of lines) assert.ok(line.length <= 100, line);
-  });
-
   it("prints defaults, and no value for a switch", () => {
-    assert.match(helpText(), /^ {2}--ipvs-sync-period <duration> +maximum .* \(default 30s\)$/m);
-    assert.match(helpText(), /^ {2}--masquerade-all {2,}masquerade all/m);
+    assert.match(
+      helpText(),
+      /^ {2}--ipvs-sync-period <duration>\n {8}maximum .* \(default 30s\)$/m,
+    );
+    assert.match(helpText(), /^ {2}--masquerade-all\n {8}masquerade all/m);
   });
 
   for (const { name, summary, examples } of commands) {
-    it(`describes ${name} with examples`, () => {
+    it(`describes ${name} with examples, in at most 80 columns`, () => {
       assert.match(helpText(), new RegExp(`^ {2}${name} +${summary}$`, "m"));
       const own = parseCommandLine([name, "--help"]);
       const text = own.kind === "help" ? own.text : assert.fail();
       assert.ok(examples.length > 0);
       for (const { command } of examples) assert.ok(text.includes(`\n  ${command}\n`), command);
+      for (const line of [...helpText().split("\n"), ...text.split("\n")]) {
+        assert.ok(line.length <= 80, line);
+      }
     });
 
     it(`fills the lines of the help text for ${name} without early line breaks`, () => {
@@ -153,8 +151,7 @@ describe("--help", () => {
       const lines = description.split("\n");
       for (const [index, line] of lines.entries()) {
         const [next = ""] = (lines[index + 1] ?? "").split(" ");
-        assert.ok(line.length <= 100, line);
-        assert.ok(line.endsWith(".") || line.length + 1 + next.length > 100, line);
+        assert.ok(line.endsWith(".") || line.length + 1 + next.length > 80, line);
       }
     });
   }

@@ -48,7 +48,7 @@ describe("the process", () => {
     assert.equal(code, 0);
     assert.match(
       out,
-      /--proxy-port-range <range> +no effect: .*\n[\s\S]*\n {2}kube-ipvs --cleanup\n$/,
+      /--proxy-port-range <range>\n {8}no effect: .*\n[\s\S]*\n {2}kube-ipvs --cleanup\n$/,
     );
   });
 

@@ -40,7 +40,8 @@ describe("the command line of kube-ipvs-e2e", () => {
     for (const [flag, message] of wrong) assert.throws(() => readOptions([flag], {}), message);
   });
 
-  it("names each check in its help", () => {
+  it("names each check in its help, in at most 80 columns", () => {
+    for (const line of helpText.split("\n")) assert.ok(line.length <= 80, line);
     assert.equal(readOptions(["--help"], {}), undefined);
     for (const { name, promise } of allChecks) {
       assert.match(helpText, new RegExp(`^ +${name} +${promise}$`, "m"));
