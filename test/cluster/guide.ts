@@ -87,8 +87,7 @@ export function operatingCommands(names: ClusterNames): readonly string[] {
     .join("\n");
   const commands = [
     commandOf(install, "kubectl -n kube-system rollout status"),
-    commandOf(install, "kubectl -n kube-system exec ds/kube-ipvs"),
-    commandOf(install, "'Using ipvs Proxier'"),
+    commandOf(install, "deploy/kubectl-kube_ipvs"),
     inPod,
     commandOf(plugin, "install -m 755"),
     ...commandsOfPage(plugin).filter((command) => /^kubectl kube-ipvs -?-?\w/.test(command)),

@@ -28,7 +28,7 @@ export const statusCommand: Command = {
   needsNoMode: true,
   examples: [
     {
-      command: "kubectl -n kube-system exec ds/kube-ipvs -- kube-ipvs status",
+      command: "kubectl kube-ipvs --node NODE status",
       purpose: "from a workstation",
     },
     { command: "kube-ipvs status -o json", purpose: "for scripts" },
