@@ -144,8 +144,8 @@ function rulesText(results: readonly CaseResult[]): string {
   const heads = ["figure", "target", nfTables, ...others.map((one) => `÷ ${one}`)];
   return `
 Linux ${labVersion()}, ${[...new Set([dates[0], dates.at(-1)])].join(" to ")} UTC, load average ${loadText(results.flatMap(({ load }) => load))}. In
-each of ${rounds} rounds, each writer runs in a new lab kernel. Values are the medians of nf_tables, and its ratios to the
-other writers in the same round.
+each of ${rounds} rounds, each writer runs in a new lab kernel. The values are
+medians for nf_tables, and medians of its ratios to the other writers in the same round.
 
 | ${heads.join(" | ")} |
 |---|---|${heads

@@ -18,7 +18,7 @@ export const large: Section = {
       `${size.TCP} bytes over TCP, or resends a datagram of ${size.UDP} bytes until it arrives. The ICMP size error ` +
       "reaches the client through IPVS and masquerading, with the addresses that the client uses. On the " +
       "node itself, the error affects only the next IPv4 socket, not one that is already connected.",
-    "The kernel blocks one path: IPv6 datagrams from the node's own processes. The process learns the MTU (`ip " +
+    "One path does not work: IPv6 datagrams from the node's own processes. The process learns the MTU (`ip " +
       "-6 route get` shows it), but Linux fragments IPv6 datagrams after IPVS, and IPVS drops those that are " +
       "too large for the endpoint's link. IPv4 datagrams are fragmented before IPVS, or permit fragmentation. kube-proxy's IPVS mode has the " +
       "same problem. Use the same MTU for node and pod links.",

@@ -128,7 +128,7 @@ const quickInTables: readonly Section[] = [
 const tables: ModeSections = {
   mode: "iptables",
   text: [
-    "Rules and paths are those of kube-proxy's iptables mode. Nodes do not have the virtual IPs.",
+    "Rules and paths are those of kube-proxy's iptables mode. Virtual IPs are not addresses of a node.",
   ],
   mostProbes: 24,
   always: new Set(quickInTables),

@@ -40,10 +40,10 @@ const noneLocal: Section = {
     "The only endpoint is on the other node. As in kube-proxy's IPVS mode, the virtual servers get the " +
       "remote endpoints, without masquerading. Pods on this node are served. External clients get answers " +
       "from an address that they did not contact, and drop them. A process on the node is served at a node " +
-      "port, where it sends from the node's address. At a virtual IP it is not served: it sends from that IP, " +
-      "so the answer goes elsewhere.",
+      "port, where it sends from the node's address. At a virtual IP it is not served, because it sends from " +
+      "that IP, and the answer to that IP does not come back to this node.",
     "The cluster IP also gets remote endpoints, although its internal policy is Local, because the Service " +
-      "is reachable from outside. The next section has a Service that is reachable only inside the cluster.",
+      "is reachable from outside.",
   ],
   paths: pathsOf(matrix.noneLocal, { pod: "pod", services: { Local: "none-local" } }),
 };
@@ -123,8 +123,8 @@ const ranges: Section = {
   title: "Source ranges",
   text: [
     "The client has two addresses, `client` and `branch`. Source ranges protect only load-balancer IPs. " +
-      "They also restrict pods and processes on the node. Such a process is accepted if a range contains the node's " +
-      "address, or if it sets that address as its source. An IP family without any range is unrestricted.",
+      "There, they also restrict pods and processes on the node. Such a process is accepted if a range contains the " +
+      "node's address, or if it sends from that address. An IP family without any range is unrestricted.",
   ],
   headings: ["address", "allowed", "from"],
   columns: transports,
@@ -235,7 +235,7 @@ const otherNodeAddress: Section = {
   title: "An external IP that is another Node's address",
   text: [
     "A Service has the address of `node-2` as its external IP. This node never binds or serves it, " +
-      "regardless of the settings. `node-2` is also the node's gateway, and other gateway addresses would be served. " +
+      "regardless of the settings. `node-2` is also the node's gateway. A gateway that is not a Node would be served. " +
       "Packets reach `node-2` itself, where port 80 is closed.",
   ],
   headings: ["address", "port", "from"],
@@ -253,8 +253,8 @@ const sctp: Section = {
   text: [
     "Outcomes are the same as for routed pods. SCTP node ports have their own sets, whose entries contain " +
       "an address and a port. " +
-      "Each end of an association binds one address. An endpoint with several addresses (multi-homing) would " +
-      "announce its own addresses to the client, and IPVS does not translate them.",
+      "Each end of an association binds one address, because an endpoint with several (multi-homing) would " +
+      "announce them to the client, and IPVS does not translate them.",
   ],
   headings,
   columns: associations,
@@ -364,7 +364,7 @@ export const variants: readonly Section[] = [
     text: [
       "Without `clusterCIDR`, only connections whose source is a cluster IP (a process on the node) are " +
         "masqueraded. Local endpoints serve external clients and see their addresses. Answers from remote " +
-        "endpoints do not pass through this node.",
+        "endpoints bypass this node, so clients drop them.",
     ],
     configuration: { clusterCIDR: "" },
     paths: pathsOf(matrix.noDetector, routedSide),

@@ -87,7 +87,7 @@ export const ownFields = [
     default: "0s",
     isLive: true,
     onlyInMode: "ipvs",
-    help: "how often this node asks each endpoint of a Service with the annotation kube-ipvs.io/weights: http=:PORT/PATH for its weight, at least every 1s; 0s: never. Choose at least 1s for every 20 nodes, because each node asks",
+    help: "interval between requests for an endpoint's weight, if its Service has the annotation kube-ipvs.io/weights: http=:PORT/PATH; 0s: no requests; shorter intervals than 1s count as 1s. Every node sends requests, so add at least 1s for every 20 nodes",
   },
   {
     path: "kubeIpvs.slowStart",
@@ -102,7 +102,7 @@ export const ownFields = [
     default: "0s",
     isLive: true,
     onlyInMode: "ipvs",
-    help: "how long an endpoint that fails new TCP connections gets no more of them; each time in a row lasts twice as long; 0s: such endpoints are kept. The annotation kube-ipvs.io/outlier-ejection overrides this setting",
+    help: "how long an endpoint gets weight 0 after new TCP connections to it failed; each consecutive ejection lasts twice as long as the last; 0s: endpoints are never ejected. The annotation kube-ipvs.io/outlier-ejection overrides this setting",
   },
   {
     path: "kubeIpvs.verificationPeriod",
