@@ -71,6 +71,10 @@ export interface ReversePathFacts {
 export interface ForwardingFacts {
   /** Our links that receive tunneled packets. */
   readonly links: readonly string[];
+  /** Number of TCP connections that this node forwards through tunnels. */
+  readonly connections: number;
+  /** Nodes, as `ADDRESS:PORT`, with connections that wait for an answer and none that is open. */
+  readonly unanswered: readonly { readonly realServer: string; readonly connections: number }[];
   /** The link of the IPv4 default route. Undefined if there is none. */
   readonly uplink?: { readonly name: string; readonly mtu: number };
 }

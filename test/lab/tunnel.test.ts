@@ -669,12 +669,29 @@ describe("tunnel forwarding", () => {
     }
     assert.match(
       run(edge, "doctor"),
-      /ok +tunnel-forwarding +kube-ipvs-ipip, kube-ipvs-ip6; eth0 has MTU 1500/,
+      /ok +tunnel-forwarding +kube-ipvs-ipip, kube-ipvs-ip6; \d+ TCP connections to other nodes; eth0 has MTU 1500/,
     );
     const planned = edge.shell(
       `${program} plan ${edge.args("--kube-ipvs-tunnel-forwarding").join(" ")}`,
     );
     assert.match(planned, /^No changes|nothing|0 changes/im);
+  });
+
+  it("is reported by `doctor` if the network drops tunneled packets", async () => {
+    const [silent] = workers;
+    const neighbor = addressOf.IPv4(silent);
+    edge.shell(`ip neigh replace ${neighbor} lladdr 02:00:00:00:00:99 dev eth0 nud permanent`);
+    // `mh` decides which connections use the silent node.
+    await becomes(async () => {
+      const answer = await ask(balancer.IPv4, { limitMs: noAnswerMs });
+      return answer === "nobody";
+    });
+    assert.match(
+      edge.shell(`${program} doctor --kube-ipvs-lock-name=${edge.name} || true`),
+      new RegExp(`warn +tunnel-forwarding +.*: ${neighbor}:80 \\(\\d+\\)`),
+    );
+    edge.shell(`ip neigh delete ${neighbor} dev eth0`);
+    await becomes(isTunneled);
   });
 
   it("ends with the annotation", async () => {

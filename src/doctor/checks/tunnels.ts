@@ -2,7 +2,7 @@
 import { ipFamilies } from "../../base/ip.ts";
 import { setFor } from "../../plan/sets.ts";
 import { tunnelLinks, tunnelOverheadBytes } from "../../state/tunnel-link.ts";
-import { type Check, check, fail, ipvsMode, ok } from "../check.ts";
+import { type Check, check, fail, ipvsMode, ok, warn } from "../check.ts";
 
 export const tunnelChecks: readonly Check[] = [
   check({
@@ -11,12 +11,12 @@ export const tunnelChecks: readonly Check[] = [
     needs: ["installed"],
     why: "packets that other nodes forward are lost without the links, and large packets if they do not fit",
     async read(node) {
-      const { links, uplink } = await node.tunnelForwarding();
+      const facts = await node.tunnelForwarding();
       const names = new Set((await node.sets()).map(({ name }) => name));
       const used = ipFamilies.filter((family) => names.has(setFor("tunnelNodes", family).name));
-      return { links, uplink, used };
+      return { ...facts, used };
     },
-    judge({ links, uplink, used }, { isTunneling }) {
+    judge({ links, uplink, used, connections, unanswered }, { isTunneling }) {
       if (!isTunneling) return ok("kubeIpvs.tunnelForwarding is off");
       const missing = used
         .map((family) => tunnelLinks[family].name)
@@ -28,10 +28,20 @@ export const tunnelChecks: readonly Check[] = [
       }
       if (used.length === 0)
         return ok("no Service uses tunnel forwarding, or no other Node is known");
-      if (uplink === undefined) return ok(`${links.join(", ")}; there is no IPv4 default route`);
+      if (unanswered.length > 0) {
+        const nodes = unanswered.map(
+          ({ realServer, connections: count }) => `${realServer} (${count})`,
+        );
+        return warn(
+          `connections to these nodes are not answered: ${nodes.join(", ")}`,
+          "on these nodes, see whether the link receives packets: ip -s link; docs/tunnel-forwarding.md says what drops them",
+        );
+      }
+      const forwarded = `${links.join(", ")}; ${connections} TCP connections to other nodes`;
+      if (uplink === undefined) return ok(`${forwarded}; there is no IPv4 default route`);
       const sizes = used.map((family) => `${family} ${uplink.mtu - tunnelOverheadBytes[family]}`);
       return ok(
-        `${links.join(", ")}; ${uplink.name} has MTU ${uplink.mtu}, so tunneled packets have at most ${sizes.join(" and ")} bytes`,
+        `${forwarded}; ${uplink.name} has MTU ${uplink.mtu}, so tunneled packets have at most ${sizes.join(" and ")} bytes`,
       );
     },
   }),

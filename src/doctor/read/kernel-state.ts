@@ -1,10 +1,13 @@
 /** Reads servers, rules and addresses from the kernel. Changes nothing. */
 import { readdirSync, readFileSync } from "node:fs";
-import { ipFamilies, parseIpAddress } from "../../base/ip.ts";
+import { hostPort, ipFamilies, parseIpAddress } from "../../base/ip.ts";
+import { unansweredIn } from "../../explain/read/read-connections.ts";
 import { isStrict } from "../../explain/read/read-network.ts";
 import type { BackendSurvey } from "../../kernel/iptables/backend.ts";
+import { listConnections } from "../../kernel/ipvs/connections.ts";
 import type { KernelReaders } from "../../kernel/open-readers.ts";
 import { setFor } from "../../plan/sets.ts";
+import { isTunnel as isTunneledTo } from "../../state/real-server.ts";
 import { tunnelLinks } from "../../state/tunnel-link.ts";
 import { tunnelHeaderBytes } from "../checks/addresses.ts";
 import type {
@@ -121,18 +124,50 @@ export function readReversePath(
   return { strictLinks, droppedPackets };
 }
 
-/** `routes` is the content of /proc/net/route. */
+/** `routes` is the content of /proc/net/route. Reads IPVS only if a link for tunnels exists. */
 export async function readForwarding(
-  { links }: Pick<KernelReaders, "links">,
+  { links, ipvs }: Pick<KernelReaders, "links" | "ipvs">,
   routes: string = readFileSync("/proc/net/route", "latin1"),
 ): Promise<ForwardingFacts> {
   const all = await links.listLinks();
-  const ours = ipFamilies.map((family) => tunnelLinks[family].name);
+  const ours = ipFamilies
+    .map((family) => tunnelLinks[family].name)
+    .filter((one) => all.some((link) => link.name === one));
   const fields = routes.split("\n").map((line) => line.split("\t"));
   const [name] = fields.find(([, destination]) => destination === "00000000") ?? [];
   const uplink = all.find((link) => link.name === name);
   return {
-    links: ours.filter((one) => all.some((link) => link.name === one)),
+    links: ours,
+    ...(ours.length === 0 ? { connections: 0, unanswered: [] } : await readForwarded(ipvs)),
     ...(uplink === undefined ? {} : { uplink: { name: uplink.name, mtu: uplink.mtuBytes } }),
+  };
+}
+
+/**
+ * Answers do not return through this node, but IPVS notices when a client continues after its SYN. Packets in tunnels
+ * keep their destination port.
+ */
+async function readForwarded(
+  ipvs: KernelReaders["ipvs"],
+): Promise<Pick<ForwardingFacts, "connections" | "unanswered">> {
+  const servers = (await ipvs.listVirtualServers()).filter(({ protocol }) => protocol === "FWM");
+  const nodes = (await ipvs.listRealServers(servers)).flat().filter(isTunneledTo);
+  const addresses = new Set(nodes.map(({ address }) => address));
+  const connections = listConnections(
+    ({ clientPort, virtualServer: { protocol, port }, realServer }) =>
+      protocol === "TCP" &&
+      clientPort !== 0 &&
+      realServer.port === port &&
+      addresses.has(realServer.address),
+  );
+  const answering = new Set(
+    connections
+      .filter(({ state }) => state === "ESTABLISHED")
+      .map(({ realServer: { address, port } }) => hostPort(address, port)),
+  );
+  const { unanswered = [] } = unansweredIn(connections);
+  return {
+    connections: connections.length,
+    unanswered: unanswered.filter(({ realServer }) => !answering.has(realServer)),
   };
 }

@@ -310,9 +310,25 @@ const cases: readonly Case[] = [
     node: {
       isTunneling: true,
       sets: known([tunnelNodes]),
-      tunnelForwarding: known({ links: ["kube-ipvs-ipip"], uplink: { name: "eth0", mtu: 1500 } }),
+      tunnelForwarding: known({
+        ...{ links: ["kube-ipvs-ipip"], connections: 3, unanswered: [] },
+        uplink: { name: "eth0", mtu: 1500 },
+      }),
     },
-    says: /eth0 has MTU 1500, .* at most IPv4 1480 bytes/,
+    says: /3 TCP connections to other nodes; eth0 has MTU 1500, .* at most IPv4 1480 bytes/,
+  },
+  {
+    check: "tunnel-forwarding",
+    verdict: "warn",
+    node: {
+      isTunneling: true,
+      sets: known([tunnelNodes]),
+      tunnelForwarding: known({
+        ...{ links: ["kube-ipvs-ipip"], connections: 3 },
+        unanswered: [{ realServer: "192.168.10.13:80", connections: 2 }],
+      }),
+    },
+    says: /connections to these nodes are not answered: 192\.168\.10\.13:80 \(2\)/,
   },
 
   { check: "conn-reuse-mode", verdict: "ok", node: {}, says: /^1 on Linux 6/ },
