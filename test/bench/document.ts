@@ -62,7 +62,7 @@ function head(results: readonly CaseResult[]): string {
   const dates = results.map(({ startedAt }) => startedAt.slice(0, 16)).sort();
   return `# Benchmarks
 
-\`make bench\` writes this page: every target with its measurement. [test/bench/README.md](../../test/bench/README.md) explains the
+\`make bench\` writes this page, which compares every measurement with its target. [test/bench/README.md](../../test/bench/README.md) explains the
 cases and how they are measured from outside the daemon.
 
 - **Where**: user-mode Linux ${labVersion()} on one processor. The API server runs outside it, on another processor. The machine

@@ -1,5 +1,5 @@
 /** The tables of docs/configuration.md: every setting, from the table that the parser reads. */
-import type { Field } from "../../src/config/field.ts";
+import type { Field, FieldKind } from "../../src/config/field.ts";
 import { fieldGroups, flagOnlyFields } from "../../src/config/fields.ts";
 import { kinds } from "../../src/config/kinds.ts";
 import { code, table, withTables } from "./markdown.ts";
@@ -42,12 +42,18 @@ function defaultText({ default: value, kubeProxyDefault, defaultWithoutFile }: F
   ].join("; ");
 }
 
-function meaning({ help, keepsZero, noEffect, words, ...limits }: Field): string {
+/** How a kind's zero value is called if it is not a number. */
+const emptyValue: Partial<Record<FieldKind, string>> = {
+  boolean: code("false"),
+  text: "an empty value",
+};
+
+function meaning({ help, kind, keepsZero, noEffect, words, ...limits }: Field): string {
   const facts = [
     noEffect === undefined ? help : `**no effect**: ${noEffect}`,
     ...(words === undefined ? [] : [`one of ${words.map(code).join(", ")}`]),
     ...rangeText(limits),
-    ...(keepsZero === true ? ["zero is valid"] : []),
+    ...(keepsZero === true ? [`${emptyValue[kind] ?? "zero"} is valid`] : []),
   ];
   return facts.filter((fact) => fact !== "").join("; ");
 }
