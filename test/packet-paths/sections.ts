@@ -78,8 +78,8 @@ const hairpin: Section = {
   ...grid,
   title: "A pod that reaches itself",
   text: [
-    "The connecting pod is the only endpoint. KUBE-LOOP-BACK masquerades the connection. Otherwise, the " +
-      "answer would never leave the pod.",
+    "The connecting pod is the only endpoint. KUBE-LOOP-BACK masquerades the connection, because the answer " +
+      "would otherwise never leave the pod.",
   ],
   paths: frontends.flatMap((frontend) =>
     hairpinCases.map(([from, policy, service]) => ({

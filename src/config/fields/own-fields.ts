@@ -135,7 +135,7 @@ export const ownFields = [
     default: "serve",
     words: ["serve", "refuse"],
     isLive: true,
-    help: "what to do with external and load-balancer IPs that are also an address, a gateway or a broadcast address of the node, or an API server address: serve them without binding them to kube-ipvs0, or do not serve them",
+    help: "what to do with external and load-balancer IPs that the node needs (its own, gateway, broadcast and API server addresses): serve them without binding them to kube-ipvs0, or do not serve them",
   },
   {
     path: "kubeIpvs.unboundAddresses",
