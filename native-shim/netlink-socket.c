@@ -14,7 +14,7 @@
 
 enum { MAX_WATCHED_IN_QUEUE = 64 };
 
-/* Enough for everything that runs on the thread. musl's default is similar. */
+/* Stack size of a socket's thread. musl's default is of the same order. */
 enum { STACK_BYTES = 256 * 1024 };
 
 /* The owner, the thread and every delivery each hold a reference. */

@@ -52,7 +52,7 @@ export function readAnswer<Kind extends keyof Answers>(kind: Kind, text: string)
     ? `${kind} without ${missing.join(", ")}`
     : `${fields["kind"] ?? "no kind"} of ${fields["apiVersion"] ?? "no apiVersion"}`;
   throw new Error(
-    `The daemon answered with ${found}, but this command is kube-ipvs ${version}, which reads ${kind} of ${apiVersion}. ` +
+    `The daemon answered with ${found}, but this command (kube-ipvs ${version}) expects ${kind} of ${apiVersion}. ` +
       "The daemon has a different version: run the command in the daemon's container (kubectl exec)",
   );
 }

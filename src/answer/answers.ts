@@ -139,7 +139,7 @@ export interface Counts {
   readonly conflicts: number;
   readonly foreignVirtualServers: number;
   readonly possiblyOwnedVirtualServers: number;
-  /** Changes by third parties since the start. */
+  /** Changes by third parties since startup. */
   readonly drifts: number;
   readonly backingOffRepairs: number;
   readonly manualWeights: number;
@@ -149,7 +149,7 @@ export interface Counts {
   /** Endpoints that get no new connections because connections to them failed. */
   readonly ejectedEndpoints: number;
   readonly ignoredAnnotations: number;
-  /** Invalid fields, objects and files since the start, each time they were read. */
+  /** Invalid fields, objects and files since startup, counted each time they are read. */
   readonly invalidFields: number;
 }
 

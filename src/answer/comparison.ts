@@ -4,7 +4,7 @@ import type { Envelope, ListOf, Problem } from "./answers.ts";
 import { type Column, table, type View } from "./render.ts";
 import type { HistoryEntry, ServiceRow } from "./rows.ts";
 
-/** What one node serves: the answer of `kube-ipvs compare`. */
+/** The Services that one node serves, as `kube-ipvs compare` prints them. */
 export interface NodeServices extends Envelope<"NodeServices"> {
   /** RFC 3339. */
   readonly time: string;
@@ -57,7 +57,7 @@ function factsOf(row: ServiceRow): readonly string[] {
   ];
 }
 
-/** How nodes differ from most others, by Service and frontend. */
+/** Lists the nodes that differ from most others, by Service and frontend. */
 export function differencesBetween(
   nodes: ReadonlyMap<string, NodeServices>,
 ): readonly NodeDifference[] {

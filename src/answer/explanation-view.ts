@@ -53,7 +53,7 @@ function explanationBlocks(explanation: Explanation): readonly Block[] {
 function probeText({ endpoint, milliseconds, error }: Probe): string {
   return error === undefined
     ? `${endpoint} accepts connections (${milliseconds} ms)`
-    : `${endpoint} accepts no connection: ${error}`;
+    : `${endpoint} does not accept connections: ${error}`;
 }
 
 function differenceText({ kind, subject }: Explanation["differences"][number]): string {

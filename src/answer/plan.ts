@@ -6,7 +6,7 @@ import type { View } from "./render.ts";
 import { writerWords } from "./writer-words.ts";
 
 export interface Plan extends Envelope<"Plan">, PlannedChanges {
-  /** The writer of rules and sets. Undefined in userspace mode. */
+  /** The backend that contains rules and sets. Undefined in userspace mode. */
   readonly iptablesBackend?: "legacy" | "nft" | "nftables";
   /** Userspace mode: listeners to open, and names of SCTP service ports, which userspace mode does not serve. */
   readonly listeners?: readonly PlannedListener[];
@@ -107,7 +107,7 @@ export function keptTexts({ kubeProxy, kept = [] }: Pick<Plan, "kubeProxy" | "ke
 }
 
 const keptReasons: Readonly<Record<KeptObject["reason"], string>> = {
-  "referenced-by-third-party": "other software's rule still uses it",
+  "referenced-by-third-party": "a rule of other software still uses it",
   "foreign-virtual-server": "it belongs to other software",
   "excluded-network": "excludeCIDRs contains its address",
 };

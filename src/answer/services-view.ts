@@ -90,7 +90,7 @@ const remedies: Readonly<Record<string, string>> = {
     "a third party removed the real server or set its weight to 0; the next verification repairs it",
   "manual-weight": "a third party set the weight to 0; set it back with ipvsadm -e",
   ejected:
-    "new connections failed, and this node could not connect either; it returns when the node can",
+    "new connections failed, and so did a test connection from this node; the endpoint is used again when a test succeeds",
   "zero-weight": "an annotation, a Node label or the endpoint's own answer sets its weight to 0",
   reverted: "stop the third party that keeps reverting the repair",
 };

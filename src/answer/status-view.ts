@@ -65,7 +65,7 @@ function factsOf(status: Status): readonly Fact[] {
   ];
 }
 
-/** Only what is in use. */
+/** Facts about weights and ejections. Omits features that are not in use. */
 function signalFacts(counts: Status["counts"]): readonly Fact[] {
   const { answeredWeights, unansweredWeights, ejectedEndpoints } = counts;
   const asked = answeredWeights + unansweredWeights;
@@ -121,14 +121,14 @@ function conflictText(conflict: Status["conflicts"][number]): string {
 }
 
 function invalidText(count: number, last: Status["lastInvalidField"]): string {
-  if (last === undefined) return "none since the start";
+  if (last === undefined) return "none since startup";
   const age = durationText(last.ageSeconds);
-  return `${grouped(count)} since the start, the last ${age} ago: ${last.message}`;
+  return `${grouped(count)} since startup, the last ${age} ago: ${last.message}`;
 }
 
 function driftText(count: number, last: Status["lastDrift"]): string {
-  if (last === undefined) return "none since the start";
+  if (last === undefined) return "none since startup";
   const age = durationText(last.ageSeconds);
   const by = last.changedBy === undefined ? "" : `, by ${last.changedBy}`;
-  return `${grouped(count)} since the start, the last ${age} ago${by}: ${last.subject} (${last.action})`;
+  return `${grouped(count)} since startup, the last ${age} ago${by}: ${last.subject} (${last.action})`;
 }

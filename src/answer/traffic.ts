@@ -6,7 +6,7 @@ import type { ListOf } from "./answers.ts";
 /** The answer of `kube-ipvs top`. */
 export interface TrafficList extends ListOf<"TrafficList", TrafficRow> {
   readonly intervalSeconds: number;
-  /** With `off`, the kernel does not count connections, packets and bytes. */
+  /** If `off`, the kernel does not count connections, packets and bytes. */
   readonly estimator: "on" | "off";
   /** Notes on the validity of the figures. */
   readonly notes: readonly string[];

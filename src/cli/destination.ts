@@ -1,4 +1,4 @@
-/** How arguments name an address and port. Pure. */
+/** Parses the address and port in a command's argument. Pure. */
 import type { Destination } from "../answer/answers.ts";
 import { type IpAddress, parseIpAddress } from "../base/ip.ts";
 

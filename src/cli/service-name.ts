@@ -1,4 +1,4 @@
-/** How arguments name a Service: `web`, `svc/web`, `shop/web`, `shop/web:http` or `shop/web:80`. Pure. */
+/** Parses the Service in a command's argument: `web`, `svc/web`, `shop/web`, `shop/web:http` or `shop/web:80`. Pure. */
 
 export interface ServiceNamed {
   readonly namespace: string;

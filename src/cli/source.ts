@@ -33,8 +33,8 @@ export interface Source {
     question: Question<Kind>,
   ) => Promise<Answers[Kind]>;
   /**
-   * Asks the daemon or, if none is running, uses a first sync and reports this once on stderr. `instead` describes the
-   * first sync: `planning as the daemon would at startup`. Rejects if there is no answer.
+   * Asks the daemon or, if none is running, simulates the first sync and reports this once on stderr. `instead`
+   * describes the simulation: `planning as the daemon would at startup`. Rejects if there is no answer.
    */
   readonly ask: <Kind extends keyof Answers>(
     question: Question<Kind>,

@@ -26,7 +26,7 @@ export async function printAndWatch<A>(
   return exitCodes.fine;
 }
 
-/** Ages and pauses, and the summary of a status, change with every answer. */
+/** Fields that differ in every answer: ages, pauses and the summary of a status. */
 const times =
   /^(?:(?:age|deadlineIn|since|retryIn|uptime|lastAnswer|failing)Seconds|durationMs|summary)$/;
 

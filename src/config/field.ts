@@ -46,7 +46,7 @@ export interface Field {
   readonly kubeProxyDefault?: string;
   /** The default without a configuration file, if it differs. */
   readonly defaultWithoutFile?: string;
-  /** Zero or an empty text in the file is a valid value. Otherwise it means the default. */
+  /** Zero or an empty text in the file is a valid value. If not set, both mean the default. */
   readonly keepsZero?: true;
   /** The number or duration must be greater than zero. */
   readonly isPositive?: true;

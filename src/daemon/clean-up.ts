@@ -125,7 +125,7 @@ async function removeAll(
   const nft = await Promise.all(ofKubeProxy.map((name) => removeNftTables(kernel, name, isDryRun)));
   const rules = rulesGoals(families, { modes, current: undefined }, config, iptables);
   // With iptables, the other backend's rules are removed first, because they refer to the ipsets in use. With
-  // nf_tables, the unused ipsets are removed last, because they mark virtual servers as ours.
+  // nf_tables, the unused ipsets are removed last, because they identify virtual servers as ours.
   const first = iptables.backend === "nftables" ? undefined : await cleanUpOthers();
   const used = await cleanUp({ kernel, clock, isDryRun }, { rules, ipvs });
   const unused = first ?? (await cleanUpOthers());
@@ -229,7 +229,7 @@ interface RemovedWords {
   readonly many: string;
 }
 
-/** `backend`: the writer of the removed rules and sets. */
+/** `backend` contained the removed rules and sets. */
 function removedWords(backend: string): readonly RemovedWords[] {
   const { rules, set } = writerWords(backend);
   return [

@@ -130,7 +130,7 @@ function inOrderOf(
     : undefined;
 }
 
-/** Removes obstacles to answers. An example represents many clients, so their answers' route is unknown. */
+/** Omits obstacles to answers: an example packet represents many clients, so the route of their answers is unknown. */
 function withoutObstacles({ steps, end }: PacketPath): PacketPath {
   if (end.kind !== "balanced") return { steps, end };
   const endpoints = end.endpoints.map(({ obstacle, ...path }) =>

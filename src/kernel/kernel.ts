@@ -26,7 +26,7 @@ export interface Kernel {
   readonly ipvs: Ipvs;
   readonly ipSets: IpSets;
   readonly link: DummyLink;
-  /** Absent if this kernel is a simulation or only observed. */
+  /** Absent in a simulated kernel and in observe-only mode. */
   readonly tunnels?: TunnelLinks;
   readonly iptables: Iptables;
   /**
@@ -50,7 +50,7 @@ export interface Kernel {
    * kernel does not support them.
    */
   readonly otherSets?: IpSets;
-  /** Absent if the kernel has no nftables, or if this kernel is only observed. */
+  /** Absent if the kernel has no nftables, and in observe-only mode. */
   readonly nftTables?: NftTables;
   /** Absent if this kernel is a simulation. */
   readonly accounting?: Accounting;
@@ -250,7 +250,7 @@ export interface RulesScope {
 export type RuleChange =
   /** Creates or empties the chain, then fills it. */
   | { readonly kind: "chain-write"; readonly chain: Chain }
-  /** The chain must not be referenced. It is emptied first. */
+  /** No rule may jump to the chain. It is emptied first. */
   | { readonly kind: "chain-remove"; readonly table: TableName; readonly chainName: string }
   /** Inserts one of our rules at the top of a built-in chain, or removes it. */
   | { readonly kind: "jump-insert" | "jump-remove"; readonly jump: Jump };

@@ -251,7 +251,7 @@ export const metricTable = {
   weightSignals: {
     name: "kube_ipvs_weight_signals",
     type: "gauge",
-    help: "Endpoints whose weights depend on signals: answered or unanswered requests for their weights, or ejected because connections to them fail",
+    help: "Endpoints by weight signal: answered or unanswered (requests for their weights), or ejected (connections to them fail)",
     labels: ["signal"],
   },
   drainingRealServers: {

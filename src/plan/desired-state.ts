@@ -26,7 +26,7 @@ export class DesiredState {
   readonly #plans = new Map<string, readonly ServicePortPlan[]>();
   readonly #claims: ServerClaims;
   readonly #entries = new Map<string, Owners<SetEntry>>();
-  /** Entries of sets that no Service owns, by set name. */
+  /** Set entries that no Service owns, by set name. */
   readonly #nodeEntries = new Map<string, ReadonlySet<SetEntry>>();
   readonly #addresses = new Owners<IpAddress>();
   readonly #denied = new Map<string, { readonly id: AddressServerId; owners: number }>();

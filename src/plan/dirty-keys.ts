@@ -2,7 +2,7 @@ import type { ServiceName } from "../api/objects.ts";
 import type { IpAddress, IpFamily } from "../base/ip.ts";
 import type { SetEntry } from "../state/set-entry.ts";
 
-/** Keys whose desired value may have changed since the marks were last taken. */
+/** Keys whose desired value may have changed since the last sync took them. */
 export interface DirtyKeys {
   readonly virtualServers: ReadonlySet<string>;
   /** Keys are set names. */
@@ -14,7 +14,7 @@ export interface DirtyKeys {
   readonly formerServices: ReadonlyMap<string, ServiceName>;
 }
 
-/** {@link DirtyKeys} while marks are added. */
+/** {@link DirtyKeys} to which keys can be added. */
 export interface Marks {
   readonly virtualServers: Set<string>;
   readonly setEntries: Map<string, Set<SetEntry>>;

@@ -22,8 +22,8 @@ export interface Preference {
 /**
  * Applies the preference to the endpoints that remain after readiness and topology hints. A canary group and the other
  * endpoints are separate, so that the canary keeps its share. In each group, the preference applies if the preferred
- * endpoints' share of the ready weight is at least `minimumPercent` of the preferring Nodes' share of all Nodes. It
- * never leaves a group without weight. Undefined if the Service has no preference or no endpoint is chosen.
+ * endpoints' share of the ready weight is at least `minimumPercent` of their Nodes' share of all Nodes. It never leaves
+ * a group without weight. Undefined if the Service has no preference or no endpoint is chosen.
  */
 export function preferenceFor(
   chosen: readonly Endpoint[],

@@ -56,8 +56,8 @@ export function acceptMarked(input: RulesInput): readonly Rule[] {
 }
 
 /**
- * For the address guard. Sets do not contain the ports of ranges. Ports with tunnels have the usual entries, so the guard
- * must apply to their packets: entries are withheld while source ranges cannot be applied.
+ * Lets packets to ranges skip the address guard, whose sets do not contain the ports of ranges. Ports with tunnels have
+ * the usual entries. The guard applies to them, because entries are withheld while source ranges cannot be applied.
  */
 export function returnMarked(input: RulesInput): readonly Rule[] {
   const { portRangeMarks, ranges = [], tunnels = [] } = input;

@@ -128,7 +128,7 @@ function putRanges(
   if (sourceRanges.length > 0) {
     put("loadBalancerFirewall", addressPortEntry(address, protocol, port));
   }
-  // The others admit no additional clients, and sets in nf_tables cannot contain networks that overlap.
+  // Ranges inside a wider one admit no additional clients, and sets in nf_tables cannot contain networks that overlap.
   for (const range of widestNetworks(sourceRanges)) {
     put("loadBalancerSourceCidr", addressPortNetEntry(address, protocol, port, range));
   }

@@ -72,7 +72,7 @@ export function servingNodes(
   });
 }
 
-/** The endpoints for packets that another node forwarded, which has chosen this node because it has endpoints. */
+/** The endpoints for packets that another node forwarded because this node has endpoints. */
 export function localEndpoints(endpoints: readonly Endpoint[]): readonly Endpoint[] {
   const local = endpoints.filter(({ isLocal }) => isLocal);
   const ready = local.filter(({ isReady }) => isReady);

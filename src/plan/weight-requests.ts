@@ -1,4 +1,4 @@
-/** Which endpoints this node asks for their weights, and what is reported about their answers. Pure. */
+/** Determines which endpoints this node asks for their weights, and reports missing answers. Pure. */
 import type { EndpointSliceRecord } from "../api/objects.ts";
 import { hostPort, type IpAddress } from "../base/ip.ts";
 import { none } from "../base/none.ts";

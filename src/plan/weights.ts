@@ -41,7 +41,7 @@ export function ejectionMsOf({ ejectionMs = 0, scheduler, schedulerFlags }: Tuni
   return avoidsZeroWeights(scheduler, schedulerFlags) ? ejectionMs : 0;
 }
 
-/** Sets the weights of ejected endpoints to 0. If they are too many, the first ones in the order of their keys. */
+/** Sets the weights of ejected endpoints to 0. If there are too many, only the first ones in key order get weight 0. */
 function withoutEjected(
   endpoints: readonly Endpoint[],
   weights: readonly number[],
@@ -56,7 +56,7 @@ function withoutEjected(
   return weights.map((weight, index) => (ejected.has(endpoints[index]?.key ?? "") ? 0 : weight));
 }
 
-/** The largest part of the endpoints that may have weight 0 because of signals: a third, rounded down. */
+/** Maximum number of endpoints that answers and ejections may give weight 0: a third, rounded down. */
 export function mostWithoutWeight(endpointCount: number): number {
   return Math.floor(endpointCount / 3);
 }
@@ -101,7 +101,7 @@ function shared(
     weights.reduce((sum, weight, index) => (isCanary[index] === group ? sum + weight : sum), 0);
   const [ofCanary, ofOthers] = [sumOf(true), sumOf(false)];
   if (ofCanary === 0 || ofOthers === 0) return [...weights];
-  // canary : others = percent * others : (100 - percent) * canary, for each unit of weight.
+  // Multiplies each weight by its own group's percentage and by the other group's total weight.
   const scaled = weights.map((weight, index) =>
     isCanary[index] === true
       ? weight * canary.percent * ofOthers

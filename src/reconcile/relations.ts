@@ -9,7 +9,7 @@
  * | virtual server for a port range with source ranges | the chain that marks its packets | lifetime |
  * | set entry | its set | create |
  * | entry of KUBE-LOAD-BALANCER | the limits of its address and port | lifetime |
- * | virtual server | the entries that mark it as ours | create |
+ * | virtual server | the entries that identify it as ours | create |
  * | virtual server, also for tunnels | the limits of its address and port | lifetime |
  * | real server | its virtual server | create |
  * | address | kube-ipvs0 | create |
@@ -249,8 +249,8 @@ export class Relations {
   }
 
   /**
-   * The entries that mark a virtual server as ours. Without them, the virtual server would be treated as foreign if the
-   * program exited before the next sync.
+   * The entries that identify a virtual server as ours. Without them, the virtual server would be treated as foreign if
+   * the program exited before the next sync.
    */
   *#marksOf({ virtualServer: key }: SubjectOf<"virtual-server">): Generator<Dependency> {
     const server = this.#view.desired.virtualServer(key)?.virtualServer;

@@ -24,8 +24,8 @@ export interface SyncGoal {
   readonly drain: DrainPolicy;
   readonly manualWeights: ManualWeightPolicy;
   /**
-   * If defined, the link, all sets and these rules are also removed. Only `clean-up.ts` sets this. Otherwise, an empty
-   * desired state, such as from an empty list of Services, does not remove them.
+   * If defined, the link, all sets and these rules are also removed. Only `clean-up.ts` sets this. An empty desired
+   * state alone, such as from an empty list of Services, does not remove them.
    */
   readonly cleanUp?: { readonly rules: readonly PlannedRuleChange[] };
 }

@@ -43,7 +43,7 @@ export interface SocketQuotas {
 const reservedFiles = 512;
 /** A TCP connection has one socket to the client and one to the endpoint. */
 const socketsPerConnection = 2;
-/** A Service gets at most one quarter, which leaves three quarters to others. */
+/** A Service gets at most one quarter of the total. */
 const shareOfService = 4;
 
 /**

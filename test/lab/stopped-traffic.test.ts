@@ -171,11 +171,11 @@ describe("traffic that other settings on the node stop", () => {
     );
     const verdicts: readonly (readonly [name: string, code: number, says: RegExp])[] = [
       ["web", 0, /^ {2}10\.244\.1\.20:8080 accepts connections \(\d+(\.\d)? ms\)$/m],
-      ["wrong", 2, /^ {2}10\.244\.1\.10:8099 accepts no connection: ECONNREFUSED$/m],
+      ["wrong", 2, /^ {2}10\.244\.1\.10:8099 does not accept connections: ECONNREFUSED$/m],
       [
         "absent",
         2,
-        /^ {2}10\.244\.1\.77:8080 accepts no connection: (no answer within 2 s|EHOSTUNREACH)$/m,
+        /^ {2}10\.244\.1\.77:8080 does not accept connections: (no answer within 2 s|EHOSTUNREACH)$/m,
       ],
     ];
     await node.hasWeights(

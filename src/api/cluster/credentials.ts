@@ -117,7 +117,7 @@ async function readInTime(clock: Clock, config: ClientConfig): Promise<ClientMat
   }
 }
 
-/** Returns a safe error text. Parser errors quote their input, which may be a token. */
+/** Returns an error's text without secrets. Parser errors quote their input, which may be a token. */
 function speakable(error: unknown): string {
   if (error instanceof SyntaxError) return "the output of the credential plugin is not JSON";
   const { syscall = "", path = "", code = "" } = error as NodeJS.ErrnoException;

@@ -154,7 +154,7 @@ export class HttpConnection implements ApiConnection {
   }
 }
 
-/** Removes Node.js' advice about starting the program, and OpenSSL's source locations. */
+/** Removes Node.js's advice about its own command-line flags, and OpenSSL's source locations. */
 function plainWords(text: string): string {
   return text
     .replace(/; if the root CA is installed .*$/s, "")

@@ -16,7 +16,7 @@ export async function listNodes(
   labels: ReadonlySet<string> = new Set(),
 ): Promise<Nodes> {
   const all = new Map<string, NodeRecord>();
-  // Ignores refusals: each node's own kube-ipvs reports invalid fields in its Node.
+  // Ignores invalid fields, because each node's own kube-ipvs reports those of its Node.
   const into = { refuse: () => {}, texts: new TextPool() };
   await listItems(connection, { resource: collections.nodes, signal }, (item) => {
     const record = decodeObject("nodes", item, into)?.record;

@@ -24,7 +24,7 @@ export function parsedAddress({ value }: Untrusted): IpAddress | undefined {
   return typeof value === "string" ? parseIpAddress(value) : undefined;
 }
 
-/** Reads a network, ignoring surrounding whitespace. A blank value yields `undefined` without a refusal. */
+/** Reads a network, ignoring surrounding whitespace. A blank value yields `undefined` and is not reported. */
 export function cidrOf(given: Untrusted, reason: RefusalReason): Cidr | undefined {
   const { value } = given;
   if (isBlank(value)) return undefined;

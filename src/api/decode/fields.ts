@@ -25,7 +25,7 @@ export interface DecodeScope extends DecodeContext {
 /** Longer map keys are truncated in messages. */
 const longestKey = 256;
 
-/** A value in the object being decoded, with its position. The path is built only for a refusal. */
+/** A value in the object being decoded, with its position. The path is built only if the value is invalid. */
 export class Untrusted {
   readonly value: unknown;
   readonly scope: DecodeScope;
@@ -79,7 +79,7 @@ export class Untrusted {
     return new Untrusted(this.scope, value, this, index);
   }
 
-  /** The elements of a list. Empty if the list is absent. Any other value is refused. */
+  /** The elements of a list. Empty if the list is absent. Any other value is reported as invalid. */
   items(): readonly Untrusted[] {
     const { value } = this;
     if (Array.isArray(value)) {
@@ -152,8 +152,8 @@ export function isAbsent(value: unknown): value is undefined | null {
 }
 
 /**
- * Reads one of several fixed texts. Absent and empty values yield `rule.absent`. Other values are refused and yield
- * `undefined`.
+ * Reads one of several fixed texts. Absent and empty values yield `rule.absent`. Other values are reported as invalid
+ * and yield `undefined`.
  */
 export function choiceIn<Choice extends string>(
   given: Untrusted,

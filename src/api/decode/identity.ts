@@ -19,7 +19,7 @@ export function isSafeName(value: unknown): value is string {
   return typeof value === "string" && safeName.test(value);
 }
 
-/** Reads an object's name and namespace. If they are not safe, refuses them and returns `undefined`. */
+/** Reads an object's name and namespace. If they are not safe, reports them as invalid and returns `undefined`. */
 export function identityOf(
   kind: Refusal["kind"],
   object: unknown,

@@ -5,7 +5,7 @@ type Labels = Readonly<Record<string, string>>;
 /** Longest valid key: 253 characters, a slash and 63 more. Values have at most 63. */
 const longestText = 317;
 
-/** Reads a map of short strings, and interns them. Other entries are skipped without a refusal. */
+/** Reads a map of short strings, and interns them. Other entries are skipped and not reported. */
 export function labelsOf(given: Untrusted): Labels {
   const { value } = given;
   if (typeof value !== "object" || value === null || Array.isArray(value)) return {};

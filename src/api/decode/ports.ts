@@ -13,7 +13,7 @@ export function protocolIn(given: Untrusted, name: string): Protocol | undefined
   return choiceIn(given, name, protocolRule);
 }
 
-/** Reads a port number from 1 to 65535. Must be a number: "80" is refused, as by an API server. */
+/** Reads a port number from 1 to 65535. As in an API server, the string "80" is invalid. */
 export function portNumberIn(given: Untrusted, name: string): number | undefined {
   const value = given.valueAt(name);
   return isPortNumber(value) ? value : given.field(name).refuse("invalid-port");

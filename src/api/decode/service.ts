@@ -39,7 +39,7 @@ const ipModeRule = {
 
 /**
  * Decodes a Service. Returns `undefined` for another proxy's Service, a headless Service or an ExternalName Service.
- * Reports a refusal and returns `undefined` if no cluster IP or no port is valid.
+ * Reports the Service as invalid and returns `undefined` if no cluster IP or no port is valid.
  */
 export function decodeService(
   object: Untrusted,

@@ -46,7 +46,7 @@ export function decodeStoredSlice(
   };
 }
 
-/** The elements of a list. Empty for other values, without a refusal. */
+/** The elements of a list. Other values yield an empty list and are not reported. */
 function itemsOf(list: Untrusted): readonly Untrusted[] {
   return Array.isArray(list.value) ? list.items() : none;
 }

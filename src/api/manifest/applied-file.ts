@@ -1,4 +1,4 @@
-/** The objects of a source as if a manifest file had been applied there, for `kube-ipvs plan -f`. */
+/** A source's objects as they would be after a manifest file was applied, for `kube-ipvs plan -f`. */
 import { isRecord } from "../../base/is-record.ts";
 import type { RecordOf } from "../decode/decode-object.ts";
 import { fieldOf, isAbsent } from "../decode/fields.ts";

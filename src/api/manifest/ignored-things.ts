@@ -4,7 +4,7 @@ import { printableText } from "../refusals.ts";
 /** Maximum number of names to remember and report, since a folder may contain anything. */
 const maxNames = 100;
 
-/** Logs once what is ignored in a folder, so that operators do not expect it to be read. */
+/** Logs each ignored subfolder and kind of object once, so that operators do not expect kube-ipvs to read it. */
 export class IgnoredThings {
   readonly #log: Logger;
   readonly #known = new Set<string>();

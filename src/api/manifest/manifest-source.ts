@@ -203,7 +203,7 @@ export class ManifestSource implements ObjectSource {
     return nodes;
   }
 
-  /** The first object with each name, excluding other Nodes. Later objects with the same name are refused once. */
+  /** The first object with each name, excluding other Nodes. Each later one is reported once as invalid. */
   #distinctObjects(): ReadonlyMap<string, ManifestObject> {
     const objects = new Map<string, ManifestObject>();
     const duplicates = new Set<string>();

@@ -179,7 +179,7 @@ export function manifestObject(
   return { kind, name, record: decoded.record, where, endpointParts };
 }
 
-/** Ignores refusals, because the same fields were already reported for the object itself. */
+/** Does not report invalid fields, because they were already reported for the object itself. */
 function endpointPartsOf(
   kind: ResourceKind,
   value: unknown,
@@ -194,7 +194,7 @@ function endpointPartsOf(
   return kind === "endpointslices" ? { slices: made(decodeStoredSlice) } : {};
 }
 
-/** The supported kind of a value. Other kinds are ignored. A value without a kind is a mistake and is refused. */
+/** The supported kind of a value. Other kinds are ignored. A value without a kind is reported as invalid. */
 function resourceOf(
   value: unknown,
   where: string,

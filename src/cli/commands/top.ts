@@ -106,9 +106,7 @@ const question = {
   target: servicesTarget({ hasEndpoints: false, hasConnections: false }),
 } as const;
 
-/**
- * Reads names from the daemon, or from a first sync if the source of objects is known. Rejects if the first sync fails.
- */
+/** Reads names from the daemon. If none is running and the source of objects is known, simulates the first sync. */
 async function readNames({ source, config, environment }: CommandContext): Promise<NamesAnswer> {
   const asked = await source.askDaemon(question);
   if (asked.kind === "answer") return { kind: "named", rows: asked.answer.items };

@@ -120,5 +120,5 @@ async function convertVirtualAddresses(
 ): Promise<void> {
   if (observeOnly) return;
   const count = await link.removeOtherForm();
-  if (count > 0) log.info("Converted virtual addresses", { to: virtualAddresses, count });
+  if (count > 0) log.info("Converted virtual IPs", { to: virtualAddresses, count });
 }

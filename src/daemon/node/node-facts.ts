@@ -45,7 +45,7 @@ export function planOptionsOf(facts: NodeFacts): PlanOptions {
   };
 }
 
-/** Packets to another link of the same kind would never reach kube-ipvs' link, and vice versa. */
+/** Tunnels are not used beside other software's link of the same kind: each packet reaches only one of the links. */
 function tunnelsOf({ config, network }: NodeFacts): NonNullable<PlanOptions["tunnels"]> {
   const [other] = network.otherTunnels ?? [];
   if (config.portRangeMarks === undefined) return { problem: "kubeIpvs.portRangeMarks is not set" };

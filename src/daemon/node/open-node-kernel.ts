@@ -15,7 +15,7 @@ export function openNodeKernel(config: Config, context: KernelContext): Promise<
   });
 }
 
-/** Clean-up removes both writers' rules, whichever one is configured. */
+/** Clean-up removes rules of iptables and of nf_tables, whichever is configured. */
 export function openKernelForCleanUp(config: Config, context: KernelContext): Promise<OpenKernel> {
   return openNodeKernel({ ...config, rules: "auto" }, context);
 }

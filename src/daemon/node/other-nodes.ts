@@ -76,7 +76,7 @@ export class OtherNodes {
   readonly traits: NodeTraits = new NodeTraits();
   /** The labels that the last list contains. Undefined if it contains all of them. */
   #listedLabels: ReadonlySet<string> | undefined;
-  /** Whether an endpoint's Node is missing in the last list. */
+  /** Whether an endpoint's Node is missing from the last list. */
   #isNodeMissing = false;
   readonly #abort = new AbortController();
   #isReady: boolean;

@@ -7,7 +7,7 @@ import type { Subject } from "../../reconcile/subject.ts";
 import { tunnelLinks } from "../../state/tunnel-link.ts";
 
 export interface TunnelsOptions {
-  /** Undefined if the kernel is only observed. */
+  /** Undefined in observe-only mode. */
   readonly links: TunnelLinks | undefined;
   readonly families: readonly IpFamily[];
   readonly desired: Pick<DesiredView, "tunnels">;
@@ -22,7 +22,7 @@ export interface TunnelsOptions {
  */
 export class Tunnels {
   readonly #options: TunnelsOptions;
-  /** Families whose link does not exist. Until a link was created or removed, it may exist. */
+  /** Families whose link is known not to exist. */
   readonly #absent = new Set<IpFamily>();
   /** The last error by family, so that each is logged once. */
   readonly #problems = new Map<IpFamily, string>();

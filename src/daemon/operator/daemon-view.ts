@@ -49,7 +49,7 @@ export interface ObjectsView extends Pick<DaemonView, "config" | "clock" | "fami
   readonly place: NodePlace;
   /** How endpoints are chosen: at random or round robin. */
   readonly scheduler: "random" | "rr";
-  /** Selects endpoints from the choice of `model/topology.ts`, for a frontend with or without policy Local. */
+  /** Returns the endpoints that a frontend uses, depending on whether it has policy Local. */
   choose(chosen: ChosenEndpoints, isPolicyLocal: boolean): readonly Endpoint[];
   /**
    * The Service that owns this address and port instead of `port`. Undefined if `port` owns it. `key` is a

@@ -28,8 +28,8 @@ export interface ConfigReloadDependencies {
 }
 
 /**
- * A changed value ends the program even if configReload is enabled. The next start moves all rules and sets, and no
- * connection breaks.
+ * If this setting changes, the program exits even with configReload, because only a start moves all rules and sets to
+ * the other backend. Connections continue.
  */
 const movingSetting = "kubeIpvs.rules";
 

@@ -41,7 +41,7 @@ export interface LockOptions {
   readonly folder?: string;
   /** Receives a warning if a non-root process holds the name. */
   readonly log?: Pick<Logger, "warn">;
-  /** What cannot be done while another process holds the lock. Defaults to "start a second instance". */
+  /** The action that fails, for the error message. Defaults to "start a second instance". */
   readonly what?: string;
   /** What the operator can do instead of stopping the process that holds the lock. */
   readonly advice?: string;

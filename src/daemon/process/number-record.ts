@@ -9,10 +9,10 @@ export interface NumberRecord {
   keep(read: () => readonly (readonly [string, number])[]): void;
 }
 
-/** Numbers beyond that are unknown after a restart. Keys are at most about 170 characters long. */
+/** Maximum number of entries. Others are unknown after a restart. Keys are at most about 170 characters long. */
 const maxNumbers = 10_000;
 
-/** `answeredWeights`: what endpoints answered. `ejections`: how often endpoints were ejected in a row. */
+/** `answeredWeights`: each endpoint's last answer. `ejections`: each endpoint's number of consecutive ejections. */
 export function numberRecordIn(
   state: StateFile,
   section: "answeredWeights" | "ejections",

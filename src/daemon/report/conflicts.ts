@@ -199,7 +199,7 @@ function healthPortConflict(lost: LostClaim): Conflict {
 /** Describes why the owner is served at the address instead of the losing Service. */
 const claimWords: Readonly<Record<ClaimReason, string>> = {
   "kind-of-address": "whose kind of address takes precedence",
-  "held-before": "which held it before",
+  "held-before": "which owned it before",
   "earlier-claim": "which claimed it first",
   older: "which is older",
   "earlier-manifest": "whose manifest sorts first",

@@ -33,14 +33,14 @@ export function manualWeightFinding(one: OwnedWeight): Finding {
   const { service, weight, plannedWeight } = one;
   return {
     key: `${manualWeightText(one)} ${weight}`,
-    begins: "Weight set by a third party, keeping it",
+    begins: "Keeping weight that a third party set",
     keys: {
       ...(service === undefined ? {} : { service }),
       realServer: manualWeightText(one),
       ...{ weight, plannedWeight, reason: "manual-weight" },
       advice: `Set it back with ipvsadm -e -w ${plannedWeight}, or set kubeIpvs.manualWeights: repair`,
     },
-    ends: "Weight set by a third party is gone",
+    ends: "Weight that a third party set no longer exists",
   };
 }
 

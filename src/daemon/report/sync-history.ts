@@ -40,10 +40,6 @@ const maxEvents = 500;
 /** Maximum number of remembered virtual servers. Each one is reread when the status is requested. */
 const maxUnrepaired = 100;
 
-/**
- * The results of the last syncs, for later queries. Keeps only a few references into sync reports, so it costs almost
- * nothing.
- */
 /** Numbers of endpoints that have answered with their weights, that have not, and that are ejected. */
 export interface WeightSignals {
   readonly answered: number;
@@ -51,6 +47,7 @@ export interface WeightSignals {
   readonly ejected: number;
 }
 
+/** The results of the last syncs, for later queries. Keeps only a few references into sync reports. */
 export class SyncHistory {
   readonly #clock: Pick<Clock, "monotonicMs" | "nowMs">;
   lastFull: PastSync | undefined;

@@ -28,7 +28,7 @@ export interface CheckContext {
  * changes routes continuously causes at most one check per second.
  */
 const addressPace = { gatherMs: 100, pauseMs: 1_000 } as const;
-/** Longest pause between checks, in intervals, however expensive a check is. */
+/** Longest pause between two checks, as a multiple of the interval, however expensive a check is. */
 const mostIntervals = 8;
 /** Largest share of one CPU that a check may use. */
 export const checkShare = 0.02;

@@ -18,10 +18,7 @@ export interface RunnerOptions {
 
 /** Pause before the first retry of a failed sync. */
 const firstRetryMs = 1_000;
-/**
- * Longest pause between retries. Longer sync and verification periods affect only how often a correct state is
- * verified.
- */
+/** Longest pause between retries, even if the sync and verification periods are longer. */
 const mostRetryMs = 60_000;
 
 type Periods = Pick<Config, "minSyncPeriodMs" | "syncPeriodMs" | "verificationPeriodMs">;
@@ -96,8 +93,8 @@ export class Runner {
   }
 
   /**
-   * Requests a run at this monotonic time, which replaces the previous time. Undefined if no run is needed. A request
-   * without delay belongs to the current run, so the runner is not settled in between.
+   * Requests a run at this monotonic time, which replaces the previous time. Undefined if no run is needed. If the time
+   * has come, requests a run immediately, so the runner does not become settled in between.
    */
   requestAt(dueMs: number | undefined): void {
     this.#cancelRequest();

@@ -23,17 +23,17 @@ const windowMs = 5_000;
 const longestWindowMs = 60_000;
 const fewestConnections = 3;
 /**
- * Endpoints that send more packets per new connection are not suspected. Connections that are served need at least a
- * SYN-ACK, data and a FIN. The node may answer a connection that fails with up to three ICMP errors.
+ * Endpoints that send more packets than this per new connection are not suspected. Connections that are served need at
+ * least a SYN-ACK, data and a FIN. The node may answer a connection that fails with up to three ICMP errors.
  */
 const mostPacketsOfFailure = 3;
 /** Limits per window for all Services. */
 const mostVirtualServers = 500;
 const mostTries = 20;
-/** Number of endpoints without suspicion to which this node must try to connect, too. */
+/** Number of unsuspected endpoints to which this node also tries to connect. */
 const mostOthers = 3;
 const connectMs = 1_000;
-/** Each ejection in a row lasts twice as long as the one before, up to this factor. */
+/** Each consecutive ejection lasts twice as long as the one before, up to this factor. */
 const longestFactor = 16;
 
 export interface EjectionsContext {
@@ -42,7 +42,7 @@ export interface EjectionsContext {
   readonly ipvs: Pick<IpvsTraffic, "listRealServerTraffic">;
   /** Whether a connection to the endpoint opens. Never rejects. If undefined, real connections are opened. */
   readonly canConnect?: (endpoint: RealServerId) => Promise<boolean>;
-  /** How often ejected endpoints have been ejected in a row. If undefined, a restart ends all ejections. */
+  /** Number of consecutive ejections of each ejected endpoint. If undefined, a restart ends all ejections. */
   readonly record?: NumberRecord;
   /** If true, nothing is checked, and only recorded ejections apply. */
   readonly isReadOnly: boolean;
@@ -56,7 +56,7 @@ interface Watched {
   readonly service: ServiceName;
   readonly ejectionMs: number;
   readonly servers: readonly PlannedVirtualServer[];
-  /** When the traffic of each endpoint was last judged. */
+  /** Each endpoint's counters when its traffic was last judged. */
   samples: ReadonlyMap<string, Sample>;
 }
 
@@ -67,9 +67,9 @@ interface Sample {
 }
 
 interface Ejection {
-  /** Number of ejections in a row. */
+  /** Number of consecutive ejections. */
   readonly times: number;
-  /** When the endpoint is tried again. If it has returned: when `times` is forgotten. */
+  /** Time of the next attempt to connect. If `isOut` is false, the time at which `times` is reset. */
   readonly untilMs: number;
   readonly isOut: boolean;
 }
@@ -159,7 +159,7 @@ export class Ejections {
     for (const [key, { endpoint, traffic }] of totals) {
       const before = one.samples.get(key);
       const since = trafficSince(before?.traffic, traffic);
-      // `trafficSince` returns its argument if the counters have begun again.
+      // `trafficSince` returns the current counters unchanged if they were reset.
       const isKnown = before !== undefined && since !== traffic;
       const isJudged = isKnown && since.connections >= fewestConnections;
       if (isJudged && since.packetsOut <= mostPacketsOfFailure * since.connections)
@@ -207,7 +207,7 @@ export class Ejections {
     this.#set(service, key, { times, untilMs, isOut: true });
   }
 
-  /** Tries ejected endpoints whose time is over. Forgets those that are not planned anymore. */
+  /** Tries to connect to ejected endpoints whose ejection time is over. Forgets those that are not planned anymore. */
   async #tryEjected(): Promise<void> {
     const nowMs = this.#context.clock.monotonicMs();
     let left = mostTries;
@@ -218,7 +218,7 @@ export class Ejections {
       if (!isOut || untilMs > nowMs || left === 0) return;
       left -= 1;
       if (!(await this.#canConnect(found.server))) return this.#eject(found.one, endpoint);
-      this.#context.log.info("Ejected endpoint returns", { service, endpoint });
+      this.#context.log.info("Ejected endpoint works again", { service, endpoint });
       const forgottenMs = nowMs + lastsFor(found.one.ejectionMs, times + 1);
       this.#set(service, key, { times, untilMs: forgottenMs, isOut: false });
     });

@@ -68,7 +68,7 @@ export class WeightAnswers {
   readonly #queues = new Map<string, Map<string, Target>>();
   /** When the changed Services are planned. */
   readonly #changed = new Map<ServiceName, number>();
-  /** Weights of endpoints that this run has not planned yet. */
+  /** Weights that an earlier run recorded, for endpoints that this run has not planned yet. */
   readonly #recalled: Map<string, number>;
   readonly #offset: number;
   /** Whether the record and the counts are outdated because targets were added or removed. */

@@ -60,8 +60,8 @@ export function passNft(
 
 /**
  * Whether a packet passes a chain. The port through which it enters or leaves a bridge is unknown. If br_netfilter is
- * on, the kernel may translate or route a packet while it is in the bridge, so it may pass a chain of the `bridge`
- * family with other addresses, or not at all.
+ * on, the kernel may translate or route a packet inside the bridge. The packet may then traverse a chain of the
+ * `bridge` family with different addresses, or bypass it.
  */
 function passageOf(
   { hook, devices, isBridge = false, isNat = false }: NftBaseChain,

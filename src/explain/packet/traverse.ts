@@ -139,8 +139,8 @@ export function passTables(
 }
 
 /**
- * The steps of nftables chains that stop the packet in another way than a table of the same priority. The kernel calls
- * the chain first that was created later, which cannot be read.
+ * If nftables chains with the table's priority would stop the packet differently, returns their steps. The chain that
+ * was created last is called first, and the order of creation cannot be read.
  */
 function rivalSteps(
   hook: Hook,
@@ -266,7 +266,7 @@ function walkChain(chain: string, context: Context, depth: number, isCertain = t
 }
 
 /**
- * Whether it is unknown if a packet from a client elsewhere comes in through the link. Our own rules match pods' links.
+ * Whether a match is undecided because the client's link is unknown. Excludes our own rules: they match pods' links.
  */
 function isUnknownLink(match: Match, chain: string, { hasInLink, onPath }: PacketAtRule): boolean {
   const { isFromNode, inLink } = onPath.packet;

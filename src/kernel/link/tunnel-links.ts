@@ -46,7 +46,7 @@ const ipv4Settings = attributeSet({
   ),
 });
 
-/** Accepts a packet if any link leads to its source. The client is not reachable through the tunnel. */
+/** Loose reverse path filter. The strict one drops all packets, as clients are not reachable through the tunnel. */
 const loose = 2;
 const upFlag = 1;
 /**

@@ -1,4 +1,4 @@
-/** How a service port's traffic is distributed to its endpoints. Pure. */
+/** Distributes a service port's traffic to its endpoints. Pure. */
 import type { Match, Rule } from "../../state/rule.ts";
 import {
   comment,

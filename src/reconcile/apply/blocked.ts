@@ -52,7 +52,7 @@ export class NotMade {
       case "entry-add":
         return !relations.canBeCreated(subjectOf(change));
       case "set-destroy":
-        // Set entries mark virtual servers as ours. If one of our virtual servers could not be removed, the sets
+        // Set entries identify virtual servers as ours. If one of our virtual servers could not be removed, the sets
         // therefore remain.
         return change.reason === "unwanted" && this.#has("virtual-server-remove");
       case "virtual-server-remove":
@@ -108,8 +108,8 @@ export class NotMade {
   }
 
   /**
-   * Whether a dependent of the entry still exists. Entries that mark or restrict a virtual server must outlive it, and
-   * address guard entries must outlive the address.
+   * Whether a dependent of the entry still exists. Entries that identify or restrict a virtual server must outlive it,
+   * and address guard entries must outlive the address.
    */
   #isStillNamed({ set, entry, reason }: ChangeOf<"entry-remove">): boolean {
     if (reason !== "unwanted") return false;

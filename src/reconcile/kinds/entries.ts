@@ -101,8 +101,8 @@ function stepsOf({ name, family }: IpSet, desired: DesiredView): Steps {
   const { name: firewall } = setFor("loadBalancerFirewall", family);
   const isLimited = (entry: SetEntry): boolean => desired.hasEntry(firewall, entry);
   if (name === setFor("ipvsIps", family).name) {
-    // The address guard rejects connections to a bound address whose other entries do not exist yet, for example during
-    // a move from the other writer. Entries for load balancers with source ranges are added last.
+    // The address guard rejects connections to a bound address whose other entries do not exist yet, for example when
+    // rules move between iptables and nf_tables. Entries for load balancers with source ranges are added last.
     const hasLimited = (entry: SetEntry): boolean =>
       serversOf(entry, desired).some(({ address, protocol, port }) =>
         isLimited(addressPortEntry(address, protocol, port)),

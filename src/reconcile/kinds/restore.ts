@@ -64,7 +64,7 @@ interface Alone {
 /**
  * Splits changes into restores that can run separately, and orders them: chain writes (target chains first), then
  * jumps, then chain removals. Within a restore, each jump is removed before it is inserted. A jump that moves is thus
- * never missing. A jump that the rejected restore inserted in a table that it had already committed is not duplicated.
+ * never missing. A jump is not duplicated if the rejected restore had already committed its table.
  */
 function oneByOne(changes: readonly FamilyRuleChange[]): readonly Alone[] {
   const indexed = changes.map((change, index) => ({ change, index }));

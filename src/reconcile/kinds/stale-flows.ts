@@ -149,9 +149,9 @@ function checkKey({ key, selection: { answeredBy } }: FlowCheck): string {
 }
 
 /**
- * Returns the flows to the virtual servers in `allowed` (by key) that none of their real servers answers. These include
- * flows without address translation, which began while the virtual server had no real servers. Both address and port
- * must match the virtual server, so other flows with the same port number are not affected. Pure.
+ * Returns flows to the virtual servers in `allowed` (by key) whose replies do not come from any of their real servers.
+ * These include flows without address translation, which began while the virtual server had no real servers. Both
+ * address and port must match the virtual server, so other flows with the same port number are not affected. Pure.
  */
 export function staleFlows(
   flows: readonly Flow[],

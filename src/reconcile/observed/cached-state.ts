@@ -29,8 +29,8 @@ export class CachedState {
   /** By set name. Sets that do not exist or cannot contain our entries are not included. */
   setEntries: Map<string, Set<SetEntry>> = new Map();
   /**
-   * Entries of our sets in the unused writer: leftovers of kube-proxy or an earlier run, which mark virtual servers.
-   * Kept until the virtual servers are classified.
+   * Entries of our sets in the unused backend (ipset or nf_tables). These leftovers of kube-proxy or an earlier run
+   * identify our virtual servers. Kept until the virtual servers are classified.
    */
   otherEntries: ReadonlyMap<string, ReadonlySet<SetEntry>> = new Map();
   /** Addresses on kube-ipvs0. */

@@ -92,7 +92,7 @@ export class Freshness {
 
   /**
    * Called after a refresh. Checks whether a third party has already created any of the virtual servers to be created.
-   * This must be known before their set entries are written, because those entries would mark the foreign virtual
+   * This must be known before their set entries are written, because those entries would identify the foreign virtual
    * servers as ours after a restart. Costs one message per virtual server, or none if all virtual servers were just
    * listed or all belong to kube-ipvs anyway.
    */

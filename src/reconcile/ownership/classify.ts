@@ -15,7 +15,7 @@ import { addressSetRoles, isNamedByAddress, isNamedByPort, type Members } from "
 export interface RecordedOwnership {
   /** Our virtual servers that no set identifies by address. */
   readonly owned: ReadonlySet<string>;
-  /** Foreign virtual servers that one of our sets may mark as ours. */
+  /** Foreign virtual servers that one of our sets may identify as ours. */
   readonly foreign: ReadonlySet<string>;
 }
 
@@ -50,7 +50,7 @@ export function* classifyServers(
 }
 
 interface KernelTraces {
-  /** The entries of both writers, because leftover sets mark leftover virtual servers. */
+  /** The entries of sets in ipset and nf_tables, because leftover sets identify leftover virtual servers. */
   readonly marks: Members;
   /** Addresses in our address sets. With port ranges, also those in the address guard set. */
   readonly namedAddresses: ReadonlySet<string>;

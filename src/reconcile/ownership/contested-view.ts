@@ -24,9 +24,9 @@ export function withoutForeign(
 }
 
 /**
- * Removes virtual servers that a third party currently owns, and everything that would mark them as ours: their entries
- * by address and port, and their address unless another of our virtual servers needs it. A node port's entry remains,
- * because it applies to all node addresses.
+ * Removes virtual servers that a third party currently owns, and everything that would identify them as ours: their
+ * entries by address and port, and their address unless another of our virtual servers needs it. A node port's entry
+ * remains, because it applies to all node addresses.
  */
 function withoutConflicts(desired: DesiredView, conflicts: ReadonlySet<string>): DesiredView {
   if (conflicts.size === 0) return desired;
@@ -65,7 +65,7 @@ function includeConflicts(scope: Scope, desired: DesiredView, keys: Iterable<str
     const { address, protocol, port } = server;
     const family = familyOf(address);
     const entry = addressPortEntry(address, protocol, port);
-    // Includes sets that do not mark virtual servers as ours, because load-balancer firewall sets also refer to them.
+    // Includes sets that do not identify our virtual servers, because load-balancer firewall sets also refer to them.
     for (const role of setRoles) {
       const { name, type } = setFor(role, family);
       if (type === "hash:ip,port") scope.includeEntry(name, entry);

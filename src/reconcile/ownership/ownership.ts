@@ -8,9 +8,8 @@ import { isExcluded, type OwnershipPolicy } from "./policy.ts";
 import { isNamedByPort } from "./set-marks.ts";
 
 /**
- * Preserves across restarts what the kernel's sets do not show: which virtual servers are ours although no set
- * identifies them by address (node ports, excluded networks), and which are foreign although a set seems to mark them
- * as ours.
+ * Preserves across restarts which virtual servers are ours although no set identifies them by address (node ports,
+ * excluded networks), and which are foreign although a set seems to identify them as ours.
  */
 export interface OwnershipRecord {
   /** The record left by an earlier run since the node booted. Empty if there is none. */
@@ -223,8 +222,8 @@ export class Ownership {
 }
 
 /**
- * Whether two traces mark the virtual server as ours: a set identifies it by address, and the address is on kube-ipvs0.
- * If one trace is flushed, the other remains. A firewall mark needs no other trace.
+ * Whether two traces identify the virtual server as ours: a set identifies it by address, and the address is on
+ * kube-ipvs0. If one trace is flushed, the other remains. A firewall mark needs no other trace.
  */
 function isTraced(
   key: string,

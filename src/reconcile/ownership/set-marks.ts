@@ -1,4 +1,4 @@
-/** The set entries that mark a virtual server as ours. Pure. */
+/** The set entries that identify a virtual server as ours. Pure. */
 import { familyOf } from "../../base/ip.ts";
 import type { Protocol } from "../../base/protocol.ts";
 import { type SetRole, setFor } from "../../plan/sets.ts";

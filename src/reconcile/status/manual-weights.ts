@@ -22,7 +22,7 @@ export interface ManualWeight {
   readonly planned: RealServer;
 }
 
-/** The state that is known before a sync plans. */
+/** The state that is known before a sync plans its changes. */
 export interface WeightsInput {
   readonly differences: Differences;
   readonly desired: Pick<DesiredView, "virtualServer">;

@@ -166,7 +166,7 @@ describe("kube-ipvs services", () => {
     assert.equal(code, 1);
     assert.match(
       err,
-      /The daemon answered with ServiceList of kube-ipvs\/v1, .* reads DrainList of/,
+      /The daemon answered with ServiceList of kube-ipvs\/v1, .* expects DrainList of/,
     );
   });
 

@@ -127,9 +127,9 @@ Services             1,204 with 12,040 endpoints
 Virtual servers      1,300, and 1 foreign
 Real servers         13,000, 2 draining
 Rejected objects     0
-Invalid fields       none since the start
+Invalid fields       none since startup
 Conflicts            0
-Drift                none since the start
+Drift                none since startup
 Backing off          0
 Manual weights       0
 Ignored annotations  0
@@ -161,7 +161,7 @@ Not checked          rules of other software, routes and settings: run kube-ipvs
     assert.match(out, /^Degraded: 1 object rejected/);
     assert.match(
       out,
-      /^Drift +2 since the start, the last 1 min 1 s ago, by nft \(PID 4711\): KUBE-CLUSTER-IP \(repair\)$/m,
+      /^Drift +2 since startup, the last 1 min 1 s ago, by nft \(PID 4711\): KUBE-CLUSTER-IP \(repair\)$/m,
     );
     assert.ok(
       out.includes(

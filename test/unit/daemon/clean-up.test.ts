@@ -279,7 +279,7 @@ describe("cleanUp and kube-proxy's iptables and nftables modes", () => {
     assert.equal(worked, true);
     assert.deepEqual(lines.slice(-2), [
       "Removed    28 iptables chains and jumps from legacy, which is not in use",
-      "Kept IPv4 nat KUBE-SVL-ZNLZPHNJPSNFOWJC in legacy: other software's rule still uses it",
+      "Kept IPv4 nat KUBE-SVL-ZNLZPHNJPSNFOWJC in legacy: a rule of other software still uses it",
     ]);
     unusedBackend.rejects = () => true;
     putRules(unusedBackend, iptablesModeRules);

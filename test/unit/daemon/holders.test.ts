@@ -80,7 +80,7 @@ describe("an address that a younger Service owns", () => {
         ({ service: name, note, remedy }) => `${name}: ${note}; ${remedy}`,
       ),
       [
-        `default/old: TCP ${address}:80 is served for Service default/young, which held it before; give Service default/old a different address or port`,
+        `default/old: TCP ${address}:80 is served for Service default/young, which owned it before; give Service default/old a different address or port`,
       ],
     );
     await node.stop();
@@ -204,7 +204,7 @@ describe("a health-check node port that a younger Service owns", () => {
       assert.deepEqual(
         node.view.history.conflicts.map(({ service: name, note }) => `${name}: ${note}`),
         [
-          `default/old: health-check node port ${healthCheckNodePort} (IPv4) is served for Service default/young, which held it before`,
+          `default/old: health-check node port ${healthCheckNodePort} (IPv4) is served for Service default/young, which owned it before`,
         ],
       );
       await node.restart();

@@ -123,7 +123,7 @@ describe("iptables mode: an address that a younger Service owns", () => {
 
   it("stays with its owner when an older Service claims it, and log, Event, status and services report this", async () => {
     assert.equal(served(), "young");
-    const note = `${key} is served for Service default/young, which held it before`;
+    const note = `${key} is served for Service default/young, which owned it before`;
     const remedy = "give Service default/old a different address or port";
     assert.deepEqual(
       log.lines.filter(({ event }) => event.includes("claimed")).map(({ keys }) => keys),

@@ -7,8 +7,8 @@ import type { ClusterEvent } from "../../event.ts";
 import type { EndpointSliceRecord } from "../../objects.ts";
 
 /**
- * Average number of nodes that write an Event that every node could write. With 8, chance leaves one in 3,000 Events
- * without a writer.
+ * Average number of nodes that write an Event that every node could write. With 8, one Event in 3,000 has no writer by
+ * chance.
  */
 const writersPerEvent = 8;
 /** Combined rate of Events about Services for all nodes: first a burst, then one per interval. */

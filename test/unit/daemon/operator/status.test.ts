@@ -168,10 +168,7 @@ describe("the status", () => {
       status.lastInvalidField?.message ?? "",
       /b\.yaml:\d+:\d+: it cannot be read as YAML/,
     );
-    assert.match(
-      rendered(status, statusView, "text", {}),
-      /^Invalid fields +\d+ since the start, /m,
-    );
+    assert.match(rendered(status, statusView, "text", {}), /^Invalid fields +\d+ since startup, /m);
     await onNode.stop();
   });
 

@@ -121,7 +121,7 @@ describe("Events about conflicts", () => {
     put({ ...b, externalIps: [] });
     report([]);
     put({ ...b, createdAtSeconds: 1 });
-    assert.equal(noteOf(), "which held it before");
+    assert.equal(noteOf(), "which owned it before");
     put({ ...b, externalIps: [], loadBalancerIps: a.externalIps, type: "LoadBalancer" });
     assert.equal(noteOf(), "whose kind of address takes precedence");
   });
@@ -172,7 +172,7 @@ describe("conflicts", () => {
     assert.deepEqual(report(), [[{ ...told, reason }], { [reason]: 1 }]);
     assert.equal(
       events.at(-1)?.note,
-      `node node-1: ${virtualServer} is served for Service default/a, which held it before; give Service default/b a different address or port`,
+      `node node-1: ${virtualServer} is served for Service default/a, which owned it before; give Service default/b a different address or port`,
     );
     lostHealthPorts = [];
     assert.deepEqual(report(), [[], {}]);
