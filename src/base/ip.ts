@@ -18,7 +18,6 @@ export interface Cidr {
   readonly prefixLength: number;
 }
 
-/** Returns the family of a canonical address. */
 export function familyOf(address: IpAddress): IpFamily {
   return address.includes(":") ? "IPv6" : "IPv4";
 }

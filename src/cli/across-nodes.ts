@@ -21,7 +21,6 @@ import { parseJson } from "../base/parse-json.ts";
 import type { Finding } from "../doctor/check.ts";
 import { type DoctorReport, doctorColumns } from "../doctor/render.ts";
 
-/** The answer of one node. */
 export interface NodeAnswer {
   readonly node: string;
   readonly exitCode: number;

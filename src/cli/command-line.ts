@@ -5,7 +5,6 @@ import { commands, daemonExamples } from "./commands.ts";
 import { type Flag, flags } from "./flags.ts";
 import { normaliseFlags } from "./go-flags.ts";
 
-/** The parsed arguments. */
 export type CommandLine =
   | { readonly kind: "help"; readonly text: string }
   | { readonly kind: "version" }

@@ -9,7 +9,6 @@ import type { Flag } from "./flags.ts";
 import type { Programs } from "./programs.ts";
 import type { Source } from "./source.ts";
 
-/** The resources of the process. */
 export interface ProcessContext extends ConfigInputs {
   readonly clock: Clock;
   readonly pid: number;
@@ -33,7 +32,6 @@ export interface ProcessContext extends ConfigInputs {
   readonly programs: Programs;
 }
 
-/** The context in which a command runs. */
 export interface CommandContext extends ProcessContext {
   readonly config: Config;
   /** The daemon's flags. */

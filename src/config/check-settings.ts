@@ -4,7 +4,6 @@ import type { ProxyMode } from "./config.ts";
 import type { Settings } from "./fields.ts";
 import { emptyModeReason } from "./proxy-mode.ts";
 
-/** Reports a problem with a setting. */
 export type Report = (path: keyof Settings, value: unknown, reason: string) => void;
 
 /** Reports all problems. `mode` is the effective mode. */

@@ -1,7 +1,6 @@
 import { escapeUnprintable } from "../base/printable.ts";
 import type { LogFormat } from "./config.ts";
 
-/** One problem in the configuration. */
 export interface ConfigProblem {
   /** The field in the file (`ipvs.scheduler`), the flag (`--ipvs-scheduler`), or the file itself. */
   readonly path: string;

@@ -32,7 +32,6 @@ export interface ListenAddress {
   readonly port: number;
 }
 
-/** How Services are served. */
 export type ProxyMode = "ipvs" | "iptables" | "userspace";
 
 /**

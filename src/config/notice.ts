@@ -11,7 +11,6 @@ export interface ConfigNotice {
   readonly ignored?: string;
 }
 
-/** Reports that a given setting has no effect. */
 export function noEffectNotice(setting: string, reason: string): ConfigNotice {
   const keys = { setting, reason };
   return { level: "warn", event: "Setting has no effect", keys, ignored: setting };

@@ -3,7 +3,6 @@ import type { V1Container, V1Pod } from "@kubernetes/client-node";
 import { pathOf } from "../api/decode/fields.ts";
 import type { PodPlace } from "./cluster/exec-shell.ts";
 
-/** The daemon of one node. */
 export interface Daemon {
   readonly nodeName: string;
   readonly place: PodPlace;

@@ -17,7 +17,6 @@ export interface Backend {
   readonly addresses: readonly string[];
 }
 
-/** A node with test pods. */
 export interface TestNode {
   readonly name: string;
   /** Addresses of type InternalIP. */

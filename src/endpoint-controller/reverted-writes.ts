@@ -58,7 +58,6 @@ export class RevertedWrites {
     this.#written.set(service, { digest, times, atMs: this.#clock.monotonicMs() });
   }
 
-  /** Forgets a deleted Service. */
   forget(service: ServiceName): void {
     this.#written.delete(service);
   }

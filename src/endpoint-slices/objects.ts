@@ -118,7 +118,6 @@ export interface StoredSlice extends SliceContent {
   readonly family?: IpFamily;
 }
 
-/** A slice to create. */
 export interface NewSlice extends SliceContent {
   readonly name: string;
   readonly service: ServiceName;

@@ -78,7 +78,7 @@ function tunneledText(
   return `${to}${others}, ${masqueradedText(delivered)}${stoppedText(all)}${unansweredText(delivered)}`;
 }
 
-/** Describes the endpoints whose packets are lost, if other endpoints get theirs. */
+/** Describes the endpoints whose packets are lost, if packets to other endpoints arrive. */
 function stoppedText(endpoints: readonly EndpointPath[]): string {
   const stopped = endpoints.filter(({ fate }) => fate !== "delivered");
   const [first] = stopped;

@@ -237,7 +237,6 @@ export interface ObservedChain {
   readonly isDisabled?: true;
 }
 
-/** Selects the rules to observe. */
 export interface RulesScope {
   /** Selects the chains of this plan and the chains that contain its jumps. If undefined, all chains are read. */
   readonly planned?: RuleSet;

@@ -1,6 +1,5 @@
 import type { IpAddress } from "../base/ip.ts";
 
-/** The route to an address. */
 export interface Route {
   /** Whether the address belongs to this node. */
   readonly isLocal: boolean;

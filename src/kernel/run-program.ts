@@ -65,7 +65,6 @@ export const runProgram: RunProgram = async (call) => {
   };
 };
 
-/** Handles standard output. */
 interface Output {
   /** Throws if the output is too long; also rethrows the errors of `onLine`. */
   take(chunk: Buffer): void;

@@ -61,7 +61,6 @@ export class ChangeTracker {
     this.#noteTrigger(current);
   }
 
-  /** Marks all Services as touched. */
   touchAll(): void {
     for (const name of this.#services.keys()) this.#touched.add(name);
   }

@@ -14,7 +14,6 @@ export interface RampStartTimes {
   keep(startedMs: ReadonlyMap<string, number>): void;
 }
 
-/** Records nothing. */
 export const noRampStartTimes: RampStartTimes = { recall: () => undefined, keep() {} };
 
 interface ServiceRamps {

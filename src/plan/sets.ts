@@ -81,7 +81,6 @@ const sets: ReadonlyMap<IpFamily, ReadonlyMap<SetRole, IpSet>> = new Map([
   ["IPv6", setsOf("IPv6")],
 ]);
 
-/** A family's set with this role. */
 export function setFor(role: SetRole, family: IpFamily): IpSet {
   const set = sets.get(family)?.get(role);
   if (set === undefined) throw new Error(`No set for ${role} in ${family}`);

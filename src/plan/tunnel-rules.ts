@@ -37,8 +37,8 @@ export function tunnelChains(input: RulesInput): readonly Chain[] {
 }
 
 /**
- * A pod may be able to send tunneled packets to a Node. They could have any inner source, and masquerading would give
- * them the node's own outer source. They are therefore not forwarded.
+ * A pod may be able to send tunneled packets with any inner source to a Node. Masquerading would give them the node's
+ * own outer source, so they are not forwarded.
  */
 function sourceRules(input: RulesInput): readonly Rule[] {
   const { protocol } = tunnelLinks[input.family];

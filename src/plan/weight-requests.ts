@@ -10,7 +10,6 @@ import type { ServicePlan } from "./planner.ts";
 import type { ServicePortPlan } from "./service-port-plan.ts";
 import type { TuningFacts } from "./tuning-facts.ts";
 
-/** A request to an endpoint for its weight. */
 export interface WeightRequest extends WeightPage {
   readonly address: IpAddress;
 }

@@ -110,7 +110,6 @@ function shared(
   return reduced(scaled);
 }
 
-/** Whether an endpoint is in the canary group. */
 export function belongsTo({ slice, zone }: Endpoint, { by, name }: Canary): boolean {
   return (by === "slice" ? slice : zone) === name;
 }

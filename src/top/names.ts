@@ -3,7 +3,6 @@ import { type ServiceRow, serverKeyOf } from "../answer/rows.ts";
 import type { Clock } from "../base/clock.ts";
 import { errorText } from "../base/error-text.ts";
 
-/** Reads the names of Services. */
 export type ReadNames = () => Promise<NamesAnswer>;
 
 export type NamesAnswer =

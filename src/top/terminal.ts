@@ -14,7 +14,6 @@ export interface TerminalListener {
 export interface Terminal {
   size(): Size;
   write(text: string): void;
-  /** Adds a listener. */
   listen(listener: TerminalListener): void;
   /** Restores the terminal. A second call has no effect. */
   close(): void;

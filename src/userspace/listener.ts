@@ -3,7 +3,6 @@ import type { Logger } from "../base/log.ts";
 import type { Balancer } from "./balancer.ts";
 import type { ServiceListener } from "./service-listeners.ts";
 
-/** An address to listen on. */
 export interface ListenAddress {
   readonly host: string;
   /** 0 means any free port. */

@@ -101,7 +101,6 @@ export class UserspaceProxier {
     });
   }
 
-  /** Retries listeners that could not be opened. */
   retryFailed(): Promise<void> {
     return this.#exclusive.run(() => this.#retry([...this.#failed.values()]));
   }

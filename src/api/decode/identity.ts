@@ -3,7 +3,6 @@ import type { Refusal } from "../source.ts";
 import { fieldOf, isAbsent } from "./fields.ts";
 import { flatText } from "./flat-text.ts";
 
-/** An object's name and namespace. */
 export interface ObjectIdentity {
   /** `namespace/name`, or `name` for a Node. */
   readonly name: string;

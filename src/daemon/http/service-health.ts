@@ -24,7 +24,6 @@ export interface HealthPlan extends Pick<ServicePlan, "service" | "family" | "lo
   readonly servicePorts: readonly Pick<ServicePortPlan, "servicePort">[];
 }
 
-/** A listener on a port. */
 export type Listener = Pick<HttpListener, "start" | "stop">;
 
 export type MakeListener = (options: HttpListenerOptions) => Listener;

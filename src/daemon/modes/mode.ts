@@ -42,7 +42,6 @@ export interface RunningMode {
   removeLeftovers(stop: AbortSignal): Promise<boolean>;
 }
 
-/** Dependencies of a mode. */
 export interface ModeContext extends DaemonParts {
   readonly events: EventRecorder;
   readonly live: LiveConfig;

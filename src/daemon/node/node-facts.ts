@@ -27,7 +27,6 @@ export interface NodeFacts {
   readonly network: NodeNetwork;
 }
 
-/** Builds the planning options. */
 export function planOptionsOf(facts: NodeFacts): PlanOptions {
   const { config, node } = facts;
   return {
@@ -45,7 +44,7 @@ export function planOptionsOf(facts: NodeFacts): PlanOptions {
   };
 }
 
-/** Tunnels are not used beside other software's link of the same kind: each packet reaches only one of the links. */
+/** Tunnels are not used if other software has a link of the same kind: each packet reaches only one of the links. */
 function tunnelsOf({ config, network }: NodeFacts): NonNullable<PlanOptions["tunnels"]> {
   const [other] = network.otherTunnels ?? [];
   if (config.portRangeMarks === undefined) return { problem: "kubeIpvs.portRangeMarks is not set" };

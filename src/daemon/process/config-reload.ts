@@ -10,7 +10,6 @@ import { watchText } from "./config-watch.ts";
 /** A configuration file that can be read again. */
 export interface ConfigFileSource {
   readonly path: string;
-  /** The configuration at startup. */
   readonly initial: ConfigState;
   /** Reads and validates the file, with the same flags as at startup. Logs warnings to `log`. Throws ConfigError. */
   read(log: Logger): ConfigState;
@@ -81,7 +80,6 @@ export class ConfigReload {
     this.#running = source.initial;
   }
 
-  /** Reads and applies the file. */
   run(): Promise<void> {
     return this.#try(() => this.#reload());
   }

@@ -23,7 +23,6 @@ const mostRetryMs = 60_000;
 
 type Periods = Pick<Config, "minSyncPeriodMs" | "syncPeriodMs" | "verificationPeriodMs">;
 
-/** Derives the options from the configured periods. */
 export function runnerOptions({ current }: { readonly current: Periods }): RunnerOptions {
   const { minSyncPeriodMs: minIntervalMs, syncPeriodMs, verificationPeriodMs } = current;
   const periodMs = Math.max(minIntervalMs, Math.min(syncPeriodMs, verificationPeriodMs));
@@ -78,7 +77,6 @@ export class Runner {
     if (this.#isRequested) this.#schedule(0);
   }
 
-  /** Replaces the options. */
   configure(options: RunnerOptions): void {
     this.#options = options;
   }

@@ -12,7 +12,6 @@ export class PortalClaims extends PortClaims<ClaimingPlan> {
   readonly #byService = new Map<ServiceName, ReadonlyMap<string, ClaimingPlan>>();
   readonly #byListener = new Map<string, ClaimingPlan>();
 
-  /** Replaces all listeners of a Service. */
   replaceService(service: ServiceName, listeners: readonly ServiceListener[]): void {
     const before = this.#byService.get(service) ?? new Map<string, ClaimingPlan>();
     const after = new Map(

@@ -4,7 +4,6 @@ import type { Answer, Answers, Question } from "../pod/conversation.ts";
 import type { Backend } from "../scene.ts";
 import type { Vantage } from "../vantage.ts";
 
-/** The answers to a question. */
 export interface Finding {
   readonly answers: readonly Answer[];
   readonly problems: readonly string[];

@@ -17,7 +17,6 @@ export interface Answer {
   readonly from: string;
 }
 
-/** The answers to one question. */
 export interface Answers {
   readonly answers: readonly Answer[];
   /** Errno names, or `timeout`. */

@@ -7,7 +7,6 @@ import { type ServedRange, serves } from "../../state/served-range.ts";
 import type { SetEntry } from "../../state/set-entry.ts";
 import { type VirtualServer, virtualServerKey } from "../../state/virtual-server.ts";
 
-/** A rule of a chain. */
 export interface ListedRule {
   /** The text after `-A CHAIN `. */
   readonly text: string;
@@ -54,7 +53,6 @@ export type ListedChains = ReadonlyMap<string, readonly ListedRule[]>;
 export interface Tables {
   readonly chains: ListedChains;
   readonly sets: ReadonlyMap<string, ListedSet>;
-  /** Virtual servers by key. */
   readonly servers: ReadonlyMap<string, ListedServer>;
   /** Addresses bound to kube-ipvs0. */
   readonly bound: ReadonlySet<IpAddress>;

@@ -3,7 +3,6 @@ import type { IpAddress } from "../../base/ip.ts";
 import type { RealServerId } from "../../state/real-server.ts";
 import type { Step } from "./traverse.ts";
 
-/** The end of a packet's path. */
 export type PathEnd =
   /** IPVS or rules choose one of the endpoints. `rest` is the end of packets for which no rule chooses an endpoint. */
   | {

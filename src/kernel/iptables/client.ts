@@ -153,7 +153,7 @@ export class IptablesClient implements Iptables {
   }
 
   /**
-   * Restores an input without lasting effect into both tables. This fails if the kernel lacks the tables. If the lock
+   * Runs a restore without lasting effect on both tables. This fails if the kernel lacks the tables. If the lock
    * is busy, the family still counts as supported; otherwise its existing rules would never be updated again.
    */
   async probe(

@@ -2,7 +2,6 @@ import type { IpFamily } from "../../base/ip.ts";
 import type { TableName } from "../../state/rule.ts";
 import type { ProgramResult } from "../program.ts";
 
-/** Describes a run of an iptables program. */
 export interface IptablesRun {
   /** An action such as "read rules" or "write rules" that completes the sentence "Cannot …". */
   readonly action: string;
@@ -12,7 +11,6 @@ export interface IptablesRun {
   readonly input?: string;
 }
 
-/** A failed run of an iptables program. */
 export class IptablesError extends Error {
   /**
    * Shows that the program ran and failed. `reconcile/apply/refusal-reason.ts` uses it to tell a rejection from a lost

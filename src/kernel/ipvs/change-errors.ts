@@ -15,7 +15,6 @@ const operations: Readonly<Record<IpvsChange["kind"], string>> = {
   "real-server-remove": "remove real server",
 };
 
-/** Describes a rejected change. */
 export function describeChange(change: IpvsChange, errno: number): Description {
   const meaning = meaningOf(change, errno);
   return {

@@ -5,7 +5,6 @@ import type { Protocol } from "../../base/protocol.ts";
 import type { RealServerId } from "../../state/real-server.ts";
 import { type VirtualServerId, virtualServerKey } from "../../state/virtual-server.ts";
 
-/** An entry of the connection table. */
 export interface IpvsConnection {
   readonly client: IpAddress;
   /** 0 for a persistence template, which sends a client's new connections to the same real server. */

@@ -45,7 +45,6 @@ export class LinkKindError extends Error {
   }
 }
 
-/** The dependencies of a DummyLinkClient. */
 export interface DummyLinkDependencies extends TransportDependencies {
   /** Loads the dummy driver if the kernel does not load it automatically. */
   readonly modules: Pick<Modules, "load">;

@@ -47,7 +47,6 @@ function encodeLinkRequest(writer: MessageWriter, request: LinkRequest): void {
   }
 }
 
-/** Lists all links. */
 export const listLinksKind: RequestKind<undefined> = {
   type: () => messageTypes.getLink,
   encode: (writer) => writeLinkHeader(writer, 0),

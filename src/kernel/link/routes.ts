@@ -67,7 +67,6 @@ export class RoutesClient implements Routes {
     }
   }
 
-  /** Every link of the node. */
   listLinks(): Promise<readonly ObservedLink[]> {
     return this.#transport.dump(listLinksKind, undefined, decodeLink);
   }

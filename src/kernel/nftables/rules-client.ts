@@ -237,7 +237,6 @@ export class NftRulesClient implements Iptables {
     }
   }
 
-  /** The rules of our table by chain. */
   async #rules(family: IpFamily): Promise<ReadonlyMap<string, readonly RuleHeader[]>> {
     try {
       const found = await this.#transport.dump(nftMessageKind, listRules(family), (message) =>

@@ -57,7 +57,6 @@ export class Drainer {
     this.#dependencies = dependencies;
   }
 
-  /** The current drains. */
   get drains(): Pick<Drains, "all" | "of" | "find" | "isDraining"> {
     return this.#drains;
   }

@@ -47,7 +47,6 @@ export interface DrainStartTimes {
   keep(drains: Iterable<Drain>): void;
 }
 
-/** Does not record anything. */
 export const noDrainStartTimes: DrainStartTimes = {
   recall: () => undefined,
   whyUnknown: "start times are not recorded",
@@ -63,7 +62,6 @@ export interface DrainView {
    * endpoints are preferred.
    */
   readonly isServing: boolean;
-  /** The current monotonic time. */
   readonly nowMs: number;
 }
 
@@ -166,7 +164,6 @@ export class Drains implements DrainsView {
     if (drainsOfServer?.size === 0) this.#byServer.delete(drain.virtualServerKey);
   }
 
-  /** The drains of one virtual server. */
   of(virtualServerKey: string): readonly Drain[] {
     return [...(this.#byServer.get(virtualServerKey)?.values() ?? [])];
   }

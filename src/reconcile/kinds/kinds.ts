@@ -25,7 +25,6 @@ export function kindOf({ kind }: Pick<Change, "kind">): Kind<Change> {
   return kinds[kind] as unknown as Kind<Change>;
 }
 
-/** The subject of a change. */
 export function subjectOf(change: Change): Subject {
   return kindOf(change).subject(change);
 }

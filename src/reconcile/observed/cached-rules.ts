@@ -39,7 +39,6 @@ export class CachedRules {
     return new Map([...this.#chains.keys()].map((key) => [key, this.texts(key) ?? []]));
   }
 
-  /** Number of our chains. */
   get size(): number {
     return this.#chains.size;
   }

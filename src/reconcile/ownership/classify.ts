@@ -36,7 +36,6 @@ export interface OwnershipFacts {
 /** `possibly-owned`: only the real servers suggest that the virtual server is ours. It is kept and reported. */
 export type Owner = "owned" | "foreign" | "possibly-owned";
 
-/** Classifies every cached virtual server. */
 export function* classifyServers(
   facts: OwnershipFacts,
 ): Generator<void, ReadonlyMap<string, Owner>> {
