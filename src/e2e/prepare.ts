@@ -1,5 +1,6 @@
 /** Prepares a test: finds nodes and daemons, creates a namespace, pods and Services, and waits until they are ready. */
 import type { V1Namespace, V1Node, V1Pod, V1Service } from "@kubernetes/client-node";
+import { counted } from "../base/counted.ts";
 import { type ClusterApi, unlessMissing } from "./cluster/cluster-api.ts";
 import type { ExecShell } from "./cluster/exec-shell.ts";
 import { type Daemon, daemonOf, isPodReady } from "./daemon-pod.ts";
@@ -43,7 +44,7 @@ export async function prepare(context: RunContext): Promise<Scene> {
   if (missing.length > 0) throw new Error(`No kube-ipvs pod runs on node ${missing.join(", ")}`);
   const chosen = await chooseNodes(context, daemons);
   const names = chosen.map(nameOf);
-  progress(`Testing ${daemons.length} daemons, with pods on ${names.join(", ")}`);
+  progress(`Testing ${counted(daemons.length, "daemon")}, with pods on ${names.join(", ")}`);
   await makeNamespace(context);
   const firstDaemon = await daemonOn({ listDaemons }, nameOf(chosen[0]));
   const image = options.image ?? firstDaemon.image;

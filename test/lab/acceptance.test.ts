@@ -50,7 +50,7 @@ describe("kube-ipvs-e2e", () => {
     const run = start("--node=node-2", "--skip=restart,draining");
     const { code } = await run.ends(limitMs);
     assert.equal(code, 0, run.output);
-    assert.match(run.output, /^Testing 1 daemons, with pods on node-2$/m);
+    assert.match(run.output, /^Testing 1 daemon, with pods on node-2$/m);
     assertNothingLeft();
   });
 
