@@ -41,7 +41,8 @@ struct exchange {
   /*
    * Sends each message of the request as a separate datagram, after the previous one has been
    * answered. Used for many dumps, because a socket can only run one dump at a time.
-   * `last_sequence` is set from the messages, and a piece ends between two messages.
+   * `last_sequence` is taken from the message that was sent last, and the exchange ends early only
+   * after all replies to a message.
    */
   bool one_by_one;
   /* Absolute deadline on CLOCK_MONOTONIC, in nanoseconds. */

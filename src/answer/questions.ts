@@ -64,7 +64,7 @@ function readSubject(parameters: URLSearchParams): PlanSubject | string {
 function readDestination(parameters: URLSearchParams): Destination | string {
   const address = parseIpAddress(parameters.get("address") ?? "");
   if (address === undefined)
-    return "address: must be an IP address (or name and namespace of a Service)";
+    return "address: must be an IP address. To select a Service, give its name and namespace instead";
   const protocol = protocols.find((one) => one === parameters.get("protocol"));
   if (protocol === undefined) return `protocol: must be one of ${protocols.join(", ")}`;
   const portText = parameters.get("port") ?? "";

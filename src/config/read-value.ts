@@ -7,7 +7,10 @@ export function readText(field: Pick<Field, "kind"> & Limits, text: string): Rea
   return limited(field, kinds[field.kind].fromText(text));
 }
 
-/** Reads a value from the file. Undefined if the default applies: for null and, without `keepsZero`, empty or zero. */
+/**
+ * Reads a value from the file. Returns undefined if the default applies: if it is null, or if it is empty or zero and
+ * the field does not set `keepsZero`.
+ */
 export function readFileValue(field: Field, value: unknown): Reading<unknown> | undefined {
   if (value === undefined || value === null) return undefined;
   if (value === "" && field.keepsZero !== true) return undefined;

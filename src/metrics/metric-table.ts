@@ -111,7 +111,7 @@ export const metricTable = {
   partialSyncDuration: {
     name: "kubeproxy_sync_partial_proxy_rules_duration_seconds",
     type: "histogram",
-    help: "iptables mode: latency of syncs that wrote only changes, in seconds",
+    help: "iptables mode: latency of syncs that wrote only changed rules, in seconds",
     labels: ["ip_family"],
     buckets: "sync",
   },

@@ -15,8 +15,8 @@ import { endpointPortKey } from "./endpoints.ts";
 /** The number of kernel objects that a Service requests. It is the same on every node. */
 export interface Demand {
   /**
-   * Pairs of address and port. A node port counts once per family, no matter how many node addresses serve it. A
-   * load-balancer IP counts once more for every {@link rangesPerFrontend} source ranges of its family.
+   * Pairs of address and port. A node port counts once per family, no matter how many node addresses serve it. A pair
+   * with a load-balancer IP counts one additional time for every {@link rangesPerFrontend} source ranges of its family.
    */
   readonly frontends: number;
   /** Endpoints of these frontends. An endpoint behind three frontends counts three times. */

@@ -69,8 +69,8 @@ export function setEntriesOf(
 type Put = (role: SetRole, entry: SetEntry) => void;
 
 /**
- * Anyone who may write a Service can request external and load-balancer IPs. Cluster IPs and node ports are allocated
- * once.
+ * Anyone who may write a Service can request any external or load-balancer IP, whereas the API server allocates each
+ * cluster IP and node port to only one Service. Returns undefined for frontends that cannot conflict.
  */
 function claimOf({ protocol }: ServicePort, frontend: Frontend): string | undefined {
   const { kind, address, port } = frontend;

@@ -12,7 +12,10 @@ const folder = mkdtempSync(join(tmpdir(), "kubectl-"));
 const log = join(folder, "log");
 after(() => rmSync(folder, { recursive: true }));
 
-/** Writes each argument in brackets, one call per line. `exec` exits with 2, as a command in the pod may. */
+/**
+ * A fake kubectl that logs each call on its own line, with each argument in brackets. Its `exec` exits with 2, as a
+ * command in the pod may.
+ */
 writeFileSync(
   join(folder, "kubectl"),
   `#!/bin/sh

@@ -64,7 +64,8 @@ const allowances = {
   timers: 4,
 } as const;
 
-/** Minimum number of samples in a quarter, because some faults leave sockets open for a while. */
+/** Minimum number of samples in a quarter of the run. With fewer, sockets that a fault leaves open for a while would look like
+ * growth. */
 const fewestSamples = 8;
 
 type Grown = keyof typeof allowances;

@@ -1,6 +1,6 @@
 /**
- * Tests every check of `kube-ipvs doctor` on a node that is broken in the way that the check detects. On the healthy node,
- * no check complains.
+ * Tests every check of `kube-ipvs doctor` on a node that is broken in the way that the check detects. On the healthy
+ * node, no check complains.
  */
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
@@ -449,7 +449,7 @@ describe("the doctor on a node with kube-ipvs", () => {
       problem: "a low limit on open files",
       command: ["prlimit", "--nofile=512:512"],
       complaints: ["file-descriptors warn"],
-      says: /the limit is 512/,
+      says: /512 files per process/,
     });
     itReports({
       problem: "a container without the node's lock file",

@@ -242,7 +242,7 @@ describe("the kernel rejects", () => {
       assert.deepEqual(
         failed.map(({ error }) => error.message),
         [
-          "Cannot create real server 10.244.1.5:8080 of TCP 10.96.0.1:80: EINVAL (it is not a unicast address, or no link of this network namespace has ever been up: run ip link set lo up)",
+          "Cannot create real server 10.244.1.5:8080 of TCP 10.96.0.1:80: EINVAL (it is not a unicast address, or no link in this network namespace has ever been up. In the second case, run ip link set lo up)",
         ],
       );
     } finally {

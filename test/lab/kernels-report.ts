@@ -117,7 +117,7 @@ export function renderReport(
     "",
     "[Every suite](data/kernels.json)",
     "",
-    "Kernels with Debian's names are Debian's own. `make test-stock` boots them in QEMU. Their suite,",
+    "Kernels whose names end in `-amd64` or `-arm64` are Debian's own. `make test-stock` boots them in QEMU. Their suite,",
     "`test/lab/stock/node.test.ts`, loads modules as a node does, and sends packets to all types of",
     "Service. It also covers drains, SIGKILL, `plan`, `explain`, `doctor` and `--cleanup`. With `none`, the modules and programs",
     "that Enterprise Linux 10 does not ship are removed.",

@@ -224,7 +224,7 @@ async function withHistory(
     try {
       await node.start();
       await running?.(node);
-      // By then, the files for the next start have been written, so a kill is like a stop.
+      // The files for the next start are written before the first verification ends.
       if (signal === "SIGKILL") await node.verified(1);
       await node.stop(signal);
       away?.(node);

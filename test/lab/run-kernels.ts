@@ -126,7 +126,7 @@ async function runWith(
   return suites.map((suite) => ({ release, backend, suite, ...readMeasured(suite, output) }));
 }
 
-/** Reads a suite's line in the table of run-suites.ts, and the names of its failed cases. */
+/** Reads a suite's line from the table that run-suites.ts prints, and the names of the suite's failed cases. */
 function readMeasured(
   suite: string,
   output: string,

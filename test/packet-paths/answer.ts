@@ -24,7 +24,9 @@ async function answerTcp({ address, port }: Listener, name: string): Promise<voi
   await once(server, "listening");
 }
 
-/** Answers when the announced payload has arrived, so that neither side must close first. */
+/**
+ * Answers as soon as the announced number of bytes has arrived, so that neither side has to close the connection first.
+ */
 function answerConnection(socket: Socket, backend: string): void {
   let head = "";
   let received = 0;

@@ -9,7 +9,7 @@ export const loggingFields = [
     flag: "v",
     shortFlag: "v",
     isLive: true,
-    help: "log verbosity; 2 logs each sync",
+    help: "log verbosity; with 2 or more, each sync is logged",
   },
   {
     path: "logging.format",

@@ -171,7 +171,7 @@ export const ownFields = [
     path: "kubeIpvs.serviceFrontendLimit",
     kind: "integer",
     default: "4096",
-    help: "maximum number of frontends per Service. A port counts once for each cluster IP, external IP and load-balancer IP, and once per IP family if it has a node port. A load-balancer IP counts once more for every 16 source ranges. Frontends beyond the limit are reported but not served; 0: no limit",
+    help: "maximum number of frontends per Service. A port counts once for each cluster IP, external IP and load-balancer IP, and once per IP family if it has a node port. For a load-balancer IP with source ranges, each port counts one additional time for every 16 ranges. Frontends beyond the limit are reported but not served; 0: no limit",
   },
   {
     path: "kubeIpvs.namespaceFrontendLimit",

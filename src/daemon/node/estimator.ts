@@ -76,7 +76,7 @@ function warn({ log, sysctl }: EstimatorWatchParts, servers: number): void {
   const advice = hasThreads
     ? "dedicate CPUs to its threads (kubeIpvs.estimatorCpus) or switch it off (kubeIpvs.runEstimation: off)"
     : canStop
-      ? "switch it off (kubeIpvs.runEstimation: off); traffic figures are lost"
+      ? "switch it off (kubeIpvs.runEstimation: off); traffic rates are no longer available then"
       : "Linux 5.16 or later can switch it off";
   log.warn("IPVS estimator updates many counters every 2 s", { servers, advice });
 }

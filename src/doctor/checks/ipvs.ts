@@ -215,7 +215,7 @@ function estimatorRemedy(version: number): string {
   if (version >= linux(6, 2))
     return "dedicate CPUs to the estimator: sysctl -w net.ipv4.vs.est_cpulist=LIST, or disable it: sysctl -w net.ipv4.vs.run_estimation=0";
   if (version >= linux(5, 16))
-    return "sysctl -w net.ipv4.vs.run_estimation=0 (traffic figures are lost)";
+    return "sysctl -w net.ipv4.vs.run_estimation=0 (kube-ipvs then shows no traffic rates)";
   return "use Linux 5.16 or later, in which the estimator can be disabled";
 }
 

@@ -16,7 +16,7 @@ export const otherProxyCheck: Check = check({
     if (isInstanceRunning) return ok("kube-ipvs is running, and kube-proxy is not");
     if (takenPorts.length === 0) return ok("no proxy is running, and its ports are free");
     return fail(
-      `port ${takenPorts.join(" and ")} is in use, but kube-ipvs is not running`,
+      `${takenPorts.map((port) => `port ${port} is`).join(" and ")} in use, but kube-ipvs is not running`,
       `find the process: ss -ltnp 'sport = :${takenPorts[0]}'`,
     );
   },
@@ -54,7 +54,7 @@ export const processChecks: readonly Check[] = [
     why: "API watches, health-check node ports and iptables programs need file descriptors",
     read: (node) => node.files(),
     judge({ limit, open, max }) {
-      const evidence = `the limit is ${limit}; ${open} of ${max} files are open on the node`;
+      const evidence = `${limit} files per process; ${open} of ${max} open on the node`;
       if (open >= max * nearlyAll) return fail(evidence, `sysctl -w fs.file-max=${max * 2}`);
       if (limit < fewFiles)
         return warn(evidence, "ulimit -n 1048576, or LimitNOFILE of the container runtime");

@@ -23,7 +23,7 @@ export const tunnelChecks: readonly Check[] = [
         .filter((name) => !links.includes(name));
       if (missing.length > 0) {
         const remedy =
-          "run modprobe ipip ip6_tunnel on the node, and see the log for other reasons";
+          "run modprobe -a ipip ip6_tunnel on the node; if that does not help, kube-ipvs' log has the reason";
         return fail(`there is no link ${missing.join(" and no link ")}`, remedy);
       }
       if (used.length === 0)

@@ -74,9 +74,9 @@ export function followConnection(
 }
 
 /**
- * Follows an answer through the rules. It is addressed to the source that the endpoint saw, which nat translates back to
- * the client. IPVS translates the answer's source before filter OUTPUT and before POSTROUTING, and nat does so
- * afterwards. Port 0 stands for the client's unknown port.
+ * Follows an answer through the rules. It is addressed to the source that the endpoint saw, which nat translates back
+ * to the client. For connections through IPVS, the answer's source becomes the Service's address before filter OUTPUT
+ * and before POSTROUTING; nat sets it after these chains. Port 0 stands for the client's unknown port.
  */
 function followAnswer(
   { packet, endpoint: { address, port: endpointPort }, isByIpvs }: Omit<ArrivedPacket, "steps">,

@@ -22,8 +22,8 @@ export const noConnections: Connections = {
 };
 
 /**
- * Reads the connections of `client` or, if it is undefined, of all clients. IPVS mode reads conntrack entries only for a
- * given client, because the IPVS table contains all connections. Other modes use only conntrack.
+ * Reads the connections of `client` or, if it is undefined, of all clients. In IPVS mode, the IPVS table already
+ * contains all connections, so conntrack entries are read only if `client` is given. Other modes use only conntrack.
  */
 export async function readConnections(
   { conntrack }: Pick<KernelReaders, "conntrack">,

@@ -57,7 +57,10 @@ const missingExpression = /RULE_\w+ failed \(No such file or directory\)/;
 
 const explanations: ReadonlyMap<number, string> = new Map([
   [exitCodes.parameterProblem, "a set, chain, match or target is missing or not supported"],
-  [exitCodes.versionProblem, "the versions of the program and the kernel's tables differ"],
+  [
+    exitCodes.versionProblem,
+    "the iptables program does not support the version of the kernel's tables",
+  ],
   [exitCodes.resourceProblem, "the kernel rejected the change"],
 ]);
 

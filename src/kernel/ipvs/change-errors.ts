@@ -51,7 +51,7 @@ function meaningOf(change: IpvsChange, errno: number): string | undefined {
       return "the kernel's IPVS is built without IPv6";
     case errnos.EINVAL:
       return change.kind === "real-server-create"
-        ? "it is not a unicast address, or no link of this network namespace has ever been up: run ip link set lo up"
+        ? "it is not a unicast address, or no link in this network namespace has ever been up. In the second case, run ip link set lo up"
         : undefined;
     default:
       return undefined;

@@ -48,7 +48,7 @@ const absenceErrnos: ReadonlySet<number> = new Set([errno.ESRCH, errno.EAFNOSUPP
 const WHEN_MISSING =
   "the kernel has no IPVS: run modprobe ip_vs, or use a kernel built with CONFIG_IP_VS";
 
-/** A socket and the IPVS family's generic netlink number. */
+/** A socket, and the ID of the generic netlink family `IPVS`. */
 interface OpenIpvs {
   readonly transport: NetlinkTransport;
   readonly familyId: number;

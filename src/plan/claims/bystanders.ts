@@ -4,7 +4,7 @@ import type { ServicePortPlan } from "../service-port-plan.ts";
 import type { WinnerChange } from "./claims.ts";
 import type { ServerClaim } from "./server-claims.ts";
 
-/** The desired state of a plan, or a part of it. */
+/** A plan, with all of its set entries and denied addresses or only those that change. */
 export type Effects = Pick<ServicePortPlan, "setEntries" | "deniedToNode"> & {
   readonly plan: ServicePortPlan;
 };

@@ -85,7 +85,8 @@ export async function undergo(interlude: Interlude, node: FakeNode): Promise<voi
     case "refuse":
       return node.kernel.operations.failNth(interlude.nth, interlude.errno);
     case "move":
-      // If an address disappears unnoticed, a virtual server on it is not recognized as kube-ipvs's.
+      // If an address disappears before kube-ipvs notices it, kube-ipvs no longer recognizes a virtual server on it as
+      // its own.
       await node.settle();
       node.kernel.link.setNodeAddresses(interlude.addresses);
       return node.settle();

@@ -126,7 +126,7 @@ describe("apply", () => {
         ],
         [
           3,
-          "Cannot create real server 10.244.1.5:6444 of TCP 10.96.0.1:443: EINVAL (it is not a unicast address, or no link of this network namespace has ever been up: run ip link set lo up)",
+          "Cannot create real server 10.244.1.5:6444 of TCP 10.96.0.1:443: EINVAL (it is not a unicast address, or no link in this network namespace has ever been up. In the second case, run ip link set lo up)",
         ],
       ],
     );
