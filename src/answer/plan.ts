@@ -1,4 +1,5 @@
 /** The changes that a sync, a start or a clean-up would make, and their text form. Pure. */
+import { counted } from "../base/counted.ts";
 import type { Protocol } from "../base/protocol.ts";
 import type { PlannedChange, PlannedChanges } from "../state/planned-change.ts";
 import type { Envelope } from "./answers.ts";
@@ -44,13 +45,12 @@ export interface KeptObject {
   readonly reason: "referenced-by-third-party" | "foreign-virtual-server" | "excluded-network";
 }
 
-/** Whether carrying out the plan would change anything now. */
-export function hasChanges(plan: Plan): boolean {
+/** The number of changes that carrying out the plan would make now. */
+export function countChanges(plan: Plan): number {
   const { changes, unusedBackend, listeners = [], nftTables = [], files = [] } = plan;
-  return (
-    listeners.length + nftTables.length + files.length > 0 ||
-    [...changes, ...(unusedBackend?.changes ?? [])].some(({ deferred }) => deferred === undefined)
-  );
+  const all = [...changes, ...(unusedBackend?.changes ?? [])];
+  const ready = all.filter(({ deferred }) => deferred === undefined);
+  return ready.length + listeners.length + nftTables.length + files.length;
 }
 
 /** Returns the part of a plan that `pending` does not contain. */
@@ -92,7 +92,13 @@ export const planView: View<Plan> = {
       ...keptTexts(plan),
       ...sctpPorts.map((name) => `Not served: ${name} (userspace mode does not support SCTP)`),
     ];
-    const all = [...(sections.length === 0 ? [["No changes."]] : sections), notes];
+    const count = countChanges(plan);
+    const total = `${counted(count, "change")} would be made, so plan exits with 2.`;
+    const all = [
+      ...(sections.length === 0 ? [["No changes."]] : sections),
+      notes,
+      count === 0 ? [] : [total],
+    ];
     return all.flatMap((lines) => (lines.length === 0 ? [] : ["", ...lines])).slice(1);
   },
 };

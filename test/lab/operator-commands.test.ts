@@ -85,10 +85,12 @@ function endpointsOf(name: string): readonly string[] {
 
 describe("the operator's commands", () => {
   let node: LabNode;
+  let fresh: ReturnType<typeof kubeIpvs>;
 
   before(async () => {
     node = await LabNode.build([first, second]);
     node.apply(...webOf(one, two, notReady));
+    fresh = kubeIpvs("plan", ...node.flags);
     await node.start([
       "--ipvs-sync-period=1h",
       "--kube-ipvs-verification-period=1h",
@@ -107,6 +109,13 @@ describe("the operator's commands", () => {
     assert.match(out, /^Virtual servers +1, and 0 foreign$/m);
     assert.equal(code, 0);
     assert.equal(statSync("/run/kube-ipvs/kube-ipvs.sock").mode & 0o777, 0o600);
+  });
+
+  it("plan everything on a fresh node, and say why the exit code is 2", () => {
+    const { code, out, err } = fresh;
+    assert.equal(code, 2, err);
+    assert.match(out, /^Link: 1\n {2}\+ kube-ipvs0 {2}# missing$/m);
+    assert.match(out, /\n\n\d{2,} changes would be made, so plan exits with 2\.\n$/);
   });
 
   it("plan with the configuration of the running daemon", () => {
@@ -626,5 +635,14 @@ describe("the operator's commands", () => {
     assert.match(out, /^Sets: \d\d\n/m);
     assert.match(out, /^Files: \d\n(?: {2}- .*\n)* {2}- \/run\/kube-ipvs\/kube-ipvs\.sock$/m);
     assert.match(shell("ipvsadm -Sn"), /-A -t 10\.96\.0\.10:80/);
+  });
+
+  it("plan the same with the configuration of a daemon that only observes", async () => {
+    node.apply(...webOf(one, two));
+    const { out } = kubeIpvs("plan", ...node.flags);
+    await node.start(["--kube-ipvs-observe-only"]);
+    const observed = kubeIpvs("plan");
+    await node.stop("SIGTERM");
+    assert.deepEqual([observed.code, observed.out], [2, out], observed.err);
   });
 });

@@ -1,5 +1,5 @@
 import { exitCodes } from "../../answer/answer.ts";
-import { hasChanges, planView } from "../../answer/plan.ts";
+import { countChanges, planView } from "../../answer/plan.ts";
 import { type Command, type CommandContext, outputOptions, valueOption } from "../command.ts";
 
 export const planCommand: Command = {
@@ -44,7 +44,7 @@ export const planCommand: Command = {
         ? planSync(config, runContext())
         : planApplied(config, runContext(), await readApplied(name, inputs)));
     print(plan, planView);
-    return hasChanges(plan) ? exitCodes.wrong : exitCodes.fine;
+    return countChanges(plan) > 0 ? exitCodes.wrong : exitCodes.fine;
   },
 };
 

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import type { Plan } from "../../../src/answer/plan.ts";
-import { hasChanges, planView } from "../../../src/answer/plan.ts";
+import { countChanges, planView } from "../../../src/answer/plan.ts";
 import { errno } from "../../../src/base/errno.ts";
 import { ipFamilies } from "../../../src/base/ip.ts";
 import { silentLogger } from "../../../src/base/log.ts";
@@ -309,7 +309,7 @@ describe("the plan of a clean-up", () => {
   it("says that there is nothing to remove", async () => {
     const plan = await planOf(new FakeKernel());
     assert.deepEqual([...planView.blocks(plan, false)], ["No changes."]);
-    assert.equal(hasChanges(plan), false);
+    assert.equal(countChanges(plan), 0);
   });
 
   it("lists removals in both backends and for every mode, and writes nothing", async () => {
@@ -322,13 +322,15 @@ describe("the plan of a clean-up", () => {
     kernel.operations.clear();
     // The path can be any existing file.
     const plan = await planOf(kernel, import.meta.filename);
-    assert.equal(hasChanges(plan), true);
+    const count = countChanges(plan);
     const text = planView.blocks(plan, false).join("\n");
     assert.match(text, /^Link: 1\n {2}- kube-ipvs0 {2}# unwanted\n/);
     const chain = "- IPv4 nat KUBE-SVC-ZNLZPHNJPSNFOWJC  # unwanted";
     const [inUse = "", unused = ""] = text.split("In legacy, which is not in use:\n");
     assert.ok(inUse.includes(chain) && unused.includes(chain), text);
-    assert.ok(text.endsWith(`\n\nFiles: 1\n  - ${import.meta.filename}`), text);
+    const total = `${count} changes would be made, so plan exits with 2.`;
+    assert.ok(text.endsWith(`\n\nFiles: 1\n  - ${import.meta.filename}\n\n${total}`), text);
+    assert.ok(count > 80, total);
     assert.deepEqual(kernel.operations.texts(), []);
     assert.ok((plan.unusedBackend?.changes.length ?? 0) > 10);
   });

@@ -140,6 +140,8 @@ Addresses on kube-ipvs0: 1
   + 10.96.0.10  # missing, service default/a, waiting: refused
 
 Conflict: TCP 10.96.0.98:80 is claimed by a Service but belongs to a third party; it is kept
+
+15 changes would be made, so plan exits with 2.
 `;
 
 function planText(changes: ChangePlan): string {
