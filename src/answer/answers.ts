@@ -70,8 +70,8 @@ export interface Status extends Envelope<"Status"> {
   readonly manualWeights: readonly ManualWeightStatus[];
   /** Service annotations that are ignored because they are invalid or not allowed. */
   readonly ignoredAnnotations: readonly IgnoredAnnotationStatus[];
-  /** The last invalid field, object or file. kube-ipvs ignores these. */
-  readonly lastInvalidField?: { readonly message: string; readonly ageSeconds: number };
+  /** Objects and manifest files that have invalid fields now. kube-ipvs ignores these fields. */
+  readonly invalidObjects: readonly InvalidObjectStatus[];
   /** The last change by a third party. */
   readonly lastDrift?: {
     readonly subject: string;
@@ -149,8 +149,18 @@ export interface Counts {
   /** Endpoints that get no new connections because connections to them failed. */
   readonly ejectedEndpoints: number;
   readonly ignoredAnnotations: number;
-  /** Invalid fields, objects and files since startup, counted each time they are read. */
+  /** Objects and manifest files that have invalid fields now. */
+  readonly invalidObjects: number;
+}
+
+export interface InvalidObjectStatus {
+  /** `services`, `endpointslices`, `nodes`, `pods`, or `manifest` for a file. */
+  readonly kind: string;
+  /** `namespace/name`, or the file and line. */
+  readonly subject: string;
   readonly invalidFields: number;
+  /** Describes the last of them. */
+  readonly message: string;
 }
 
 export interface RejectedObject {

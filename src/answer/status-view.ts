@@ -39,7 +39,7 @@ function factsOf(status: Status): readonly Fact[] {
     ["Services", servicesText(counts)],
     ...(isIpvs ? servers : []),
     ["Rejected objects", grouped(counts.rejectedObjects), status.rejectedObjects.map(rejectedText)],
-    ["Invalid fields", invalidText(counts.invalidFields, status.lastInvalidField)],
+    ["Invalid objects", grouped(counts.invalidObjects), status.invalidObjects.map(invalidText)],
     ["Conflicts", grouped(counts.conflicts), status.conflicts.map(conflictText)],
     ["Drift", driftText(counts.drifts, lastDrift)],
     [
@@ -120,10 +120,8 @@ function conflictText(conflict: Status["conflicts"][number]): string {
   return `${service} for ${durationText(sinceSeconds)}, ${reason}: ${message}; ${remedy}`;
 }
 
-function invalidText(count: number, last: Status["lastInvalidField"]): string {
-  if (last === undefined) return "none since startup";
-  const age = durationText(last.ageSeconds);
-  return `${grouped(count)} since startup, the last ${age} ago: ${last.message}`;
+function invalidText({ message, invalidFields }: Status["invalidObjects"][number]): string {
+  return invalidFields === 1 ? message : `${message} (and ${grouped(invalidFields - 1)} more)`;
 }
 
 function driftText(count: number, last: Status["lastDrift"]): string {

@@ -1,4 +1,4 @@
-import type { Refusal } from "./source.ts";
+import type { InvalidObject, Refusal } from "./source.ts";
 
 /**
  * Every reason for ignoring a field or an object, and the words that follow the invalid value in the message. Logs,
@@ -58,6 +58,18 @@ export type RefusalReason = keyof typeof refusalReasons;
 
 /** Receives a report of every ignored field or object. */
 export type Refuse = (refusal: Refusal) => void;
+
+/** The API allows EndpointSlices that belong to no Service. */
+export const legalReason: RefusalReason = "missing-service-label";
+
+/** Counts one more invalid field of an object. Keeps only its message, because an object may have many. */
+export function withRefusal(
+  before: InvalidObject | undefined,
+  { kind, subject, reason, message }: Refusal,
+): InvalidObject | undefined {
+  if (reason === legalReason) return before;
+  return { kind, subject, message, invalidFields: (before?.invalidFields ?? 0) + 1 };
+}
 
 /** The human-readable kind for messages. */
 const kindNames: Readonly<Record<Refusal["kind"], string>> = {

@@ -18,6 +18,12 @@ export interface Refusal {
   readonly message: string;
 }
 
+/** An object or a manifest file that currently has invalid fields. */
+export interface InvalidObject extends Pick<Refusal, "kind" | "subject" | "message"> {
+  /** Their number. `message` describes the last one. */
+  readonly invalidFields: number;
+}
+
 /**
  * Outcome for a list that would remove so much that a second list is requested. `refuted`: the second list contains
  * what was missing. `expired`: no second list arrived in time, so the first one is applied.
@@ -86,6 +92,8 @@ export interface ObjectSource {
   start(listener: SourceListener, servedBefore?: ServedAddresses): Promise<void>;
   /** Why the objects may be outdated, and since when (monotonic time). Undefined if they are current. */
   problem?(): { readonly message: string; readonly sinceMs: number } | undefined;
+  /** The objects with fields that are ignored now. Undefined if the source does not know them. */
+  invalidObjects?(): readonly InvalidObject[];
   /** The known addresses of the API servers. Absent or empty if the source is not an API server. */
   servers?(): readonly ServerEndpoint[];
   /**

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { parseJson } from "../../src/base/parse-json.ts";
 import { askName, Connection } from "../support/client-traffic.ts";
+import { listsInvalidObject } from "../support/invalid-object.ts";
 import { LabNode } from "../support/lab-node.ts";
 import { shell } from "../support/netns/network-namespace.ts";
 import { clientAddress, nodeAddress, podGateway } from "../support/node-network.ts";
@@ -183,6 +184,8 @@ describe("the operator's commands in other modes", () => {
 
     it("name the Service that owns a contested address and port", () => namesRivals(flags));
 
+    it("list an invalid object until it is repaired", () => listsInvalidObject(node, objects));
+
     it("explain without a daemon what a start would write", async (test) => {
       await node.stop("SIGTERM");
       const given = [...node.flags, ...flags];
@@ -322,6 +325,8 @@ describe("the operator's commands in other modes", () => {
     });
 
     it("name the Service that owns a contested address and port", () => namesRivals(flags));
+
+    it("list an invalid object until it is repaired", () => listsInvalidObject(node, objects));
 
     it("plan what a clean-up would remove, and remove nothing", async (test) => {
       await node.stop("SIGTERM");

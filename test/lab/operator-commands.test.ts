@@ -13,6 +13,7 @@ import type { Sysdump } from "../../src/answer/sysdump.ts";
 import { parseJson } from "../../src/base/parse-json.ts";
 import { packed, unpacked } from "../../src/sysdump/archive.ts";
 import { Connection } from "../support/client-traffic.ts";
+import { listsInvalidObject } from "../support/invalid-object.ts";
 import { LabNode, until } from "../support/lab-node.ts";
 import { shell } from "../support/netns/network-namespace.ts";
 import { type ApiObject, endpoint, endpointSlice, service } from "../support/objects.ts";
@@ -117,6 +118,9 @@ describe("the operator's commands", () => {
     assert.match(out, /^Link: 1\n {2}\+ kube-ipvs0 {2}# missing$/m);
     assert.match(out, /\n\n\d{2,} changes would be made, so plan exits with 2\.\n$/);
   });
+
+  it("list an invalid object until it is repaired", () =>
+    listsInvalidObject(node, webOf(one, two, notReady)));
 
   it("plan with the configuration of the running daemon", () => {
     const { code, out } = kubeIpvs("plan");

@@ -1,5 +1,7 @@
 import { lookup } from "node:dns/promises";
+import type { RecordOf } from "../decode/decode-object.ts";
 import type {
+  InvalidObject,
   Nodes,
   ObjectSource,
   ResourceKind,
@@ -28,6 +30,7 @@ export class ClusterSource implements ObjectSource {
   readonly #options: ClusterSourceOptions;
   readonly #serverAddresses: ServerAddresses;
   readonly #abort = new AbortController();
+  #reflectors: readonly Reflector<RecordOf[ResourceKind]>[] = [];
   #running: Promise<unknown> = Promise.resolve();
 
   constructor(dependencies: ReflectorDependencies, options: ClusterSourceOptions) {
@@ -41,6 +44,10 @@ export class ClusterSource implements ObjectSource {
     return this.#serverAddresses.current();
   }
 
+  invalidObjects(): readonly InvalidObject[] {
+    return this.#reflectors.flatMap((reflector) => [...reflector.invalidObjects()]);
+  }
+
   listNodes(signal: AbortSignal, labels: ReadonlySet<string>): Promise<Nodes> {
     return listNodes(this.#dependencies, AbortSignal.any([signal, this.#abort.signal]), labels);
   }
@@ -49,7 +56,7 @@ export class ClusterSource implements ObjectSource {
     const { nodeName, serviceProxyName, relistGuardPercent = 0 } = this.#options;
     const dependencies = { ...this.#dependencies, guard: { percent: relistGuardPercent } };
     const { nodes, services, endpointslices } = watchedResources(nodeName, serviceProxyName);
-    const reflectors = [nodes, services, endpointslices].map((resource) => {
+    this.#reflectors = [nodes, services, endpointslices].map((resource) => {
       const target = listenerTarget<ResourceKind>(resource, listener, servedBefore);
       return new Reflector(dependencies, resource, target);
     });
@@ -57,7 +64,7 @@ export class ClusterSource implements ObjectSource {
     // Starts the DNS lookup of the server's name so that the first plan knows the addresses.
     this.#serverAddresses.current();
     this.#running = Promise.all([
-      ...reflectors.map((reflector) => reflector.run(signal)),
+      ...this.#reflectors.map((reflector) => reflector.run(signal)),
       followServerVersion(dependencies, (version) => listener.onServerVersion?.(version), signal),
     ]);
   }

@@ -24,6 +24,10 @@ export class ListedObjects<T> {
     return this.#names.size;
   }
 
+  has(name: string): boolean {
+    return this.#names.has(name);
+  }
+
   put(name: string, record: T | undefined): void {
     const before = this.#records.get(name);
     const keys = record === undefined ? [] : this.#target.keysOf(record);

@@ -14,7 +14,8 @@ import type { ApiConnection } from "../connection.ts";
 import type { DecodeContext } from "../decode/fields.ts";
 import { TextPool } from "../decode/flat-text.ts";
 import { LastKnownRecords } from "../last-known-records.ts";
-import type { Refuse } from "../refusals.ts";
+import { type Refuse, withRefusal } from "../refusals.ts";
+import type { InvalidObject } from "../source.ts";
 import { type ListHead, malformed, parsed, readListHead, readWatchEvent } from "./answers.ts";
 import { BackOff } from "./back-off.ts";
 import { LineSplitter } from "./line-splitter.ts";
@@ -61,6 +62,7 @@ export class Reflector<T> {
   readonly #target: ReflectorTarget<T>;
   readonly #log: Logger;
   readonly #records: LastKnownRecords<T>;
+  readonly #invalid = new Map<string, InvalidObject>();
   readonly #texts = new TextPool();
   readonly #backOff: BackOff;
   readonly #guard: ListGuard;
@@ -91,6 +93,10 @@ export class Reflector<T> {
       percent: guard?.percent ?? 0,
       onQuarantine: target.onListQuarantine,
     });
+  }
+
+  invalidObjects(): Iterable<InvalidObject> {
+    return this.#invalid.values();
   }
 
   /** Runs until `signal` aborts, and calls no callback afterwards. Never throws. */
@@ -138,6 +144,7 @@ export class Reflector<T> {
 
   #takeList(listed: ListedObjects<T>, head: ListHead): void {
     listed.takeAway();
+    for (const name of this.#invalid.keys()) if (!listed.has(name)) this.#invalid.delete(name);
     this.#mayBeRestored = false;
     this.#advance(head.resourceVersion);
     if (this.#isSynced) return;
@@ -225,15 +232,25 @@ export class Reflector<T> {
   }
 
   #notifyObject(object: unknown, into: Pick<ListedObjects<T>, "put"> = this.#records): void {
-    const decoded = this.#target.decode(object, this.#context(this.#target.onRefusal));
+    let invalid: InvalidObject | undefined;
+    const refuse: Refuse = (refused) => {
+      invalid = withRefusal(invalid, refused);
+      this.#target.onRefusal(refused);
+    };
+    const decoded = this.#target.decode(object, this.#context(refuse));
     if (decoded === undefined) return;
-    into.put(decoded.identity.name, decoded.record);
+    const { name } = decoded.identity;
+    if (invalid === undefined) this.#invalid.delete(name);
+    else this.#invalid.set(name, invalid);
+    into.put(name, decoded.record);
   }
 
   /** Ignores invalid fields: the object has been deleted. */
   #notifyRemoval(object: unknown): void {
     const decoded = this.#target.decode(object, this.#context(ignore));
-    if (decoded !== undefined) this.#records.put(decoded.identity.name, undefined);
+    if (decoded === undefined) return;
+    this.#invalid.delete(decoded.identity.name);
+    this.#records.put(decoded.identity.name, undefined);
   }
 
   #context(refuse: Refuse): DecodeContext {

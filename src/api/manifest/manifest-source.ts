@@ -9,8 +9,8 @@ import type { RecordOf } from "../decode/decode-object.ts";
 import { TextPool } from "../decode/flat-text.ts";
 import { LastKnownRecords, notifyOf } from "../last-known-records.ts";
 import type { NodeRecord } from "../objects.ts";
-import { printableText } from "../refusals.ts";
-import type { ObjectSource, ResourceKind, SourceListener } from "../source.ts";
+import { printableText, withRefusal } from "../refusals.ts";
+import type { InvalidObject, ObjectSource, ResourceKind, SourceListener } from "../source.ts";
 import { IgnoredThings } from "./ignored-things.ts";
 import { ManifestEndpoints } from "./manifest-endpoints.ts";
 import {
@@ -56,7 +56,7 @@ export class ManifestSource implements ObjectSource {
   #cancelRescan = (): void => {};
   readonly #ignored: IgnoredThings;
   readonly #endpoints: ManifestEndpoints;
-  #duplicates = new Set<string>();
+  #duplicates = new Map<string, InvalidObject | undefined>();
   readonly #exclusive = new Exclusive();
   #problem: ReturnType<NonNullable<ObjectSource["problem"]>>;
   #isReadPlanned = false;
@@ -99,6 +99,11 @@ export class ManifestSource implements ObjectSource {
     await this.refresh();
     for (const kind of this.#isStopped ? [] : kinds) listener.onSynced(kind);
     this.#planRescan();
+  }
+
+  invalidObjects(): readonly InvalidObject[] {
+    const inFiles = [...this.#files.values()].flatMap(({ invalid }) => invalid);
+    return [...inFiles, ...this.#duplicates.values()].filter((invalid) => invalid !== undefined);
   }
 
   problem(): ReturnType<NonNullable<ObjectSource["problem"]>> {
@@ -206,7 +211,7 @@ export class ManifestSource implements ObjectSource {
   /** The first object with each name, excluding other Nodes. Each later one is reported once as invalid. */
   #distinctObjects(): ReadonlyMap<string, ManifestObject> {
     const objects = new Map<string, ManifestObject>();
-    const duplicates = new Set<string>();
+    const duplicates = new Map<string, InvalidObject | undefined>();
     for (const object of [...this.#files.values()].flatMap((file) => file.objects)) {
       if (object.kind === "nodes" && object.name !== this.#options.nodeName) continue;
       const key = `${object.kind} ${object.name}`;
@@ -216,16 +221,18 @@ export class ManifestSource implements ObjectSource {
         continue;
       }
       const duplicate = `${key} ${object.where}`;
-      duplicates.add(duplicate);
-      if (!this.#duplicates.has(duplicate)) this.#refuseDuplicate(object, first);
+      const known = this.#duplicates.get(duplicate);
+      duplicates.set(duplicate, known ?? this.#refuseDuplicate(object, first));
     }
     this.#duplicates = duplicates;
     return objects;
   }
 
-  #refuseDuplicate(object: ManifestObject, first: ManifestObject): void {
+  #refuseDuplicate(object: ManifestObject, first: ManifestObject): InvalidObject | undefined {
     const detail = `${object.name}, in ${first.where}`;
-    this.#listener?.onRefusal(manifestRefusal(object.where, "duplicate-object", { detail }));
+    const refused = manifestRefusal(object.where, "duplicate-object", { detail });
+    this.#listener?.onRefusal(refused);
+    return withRefusal(undefined, refused);
   }
 
   #watchFolder(): void {

@@ -9,8 +9,8 @@ import { decodePod } from "../decode/pod.ts";
 import { decodeSelectingService } from "../decode/selecting-service.ts";
 import { decodeStoredSlice } from "../decode/stored-slice.ts";
 import type { ServiceRecord } from "../objects.ts";
-import { printableText, type RefusalReason, refusal } from "../refusals.ts";
-import type { Refusal, ResourceKind } from "../source.ts";
+import { printableText, type RefusalReason, refusal, withRefusal } from "../refusals.ts";
+import type { InvalidObject, Refusal, ResourceKind } from "../source.ts";
 import { withDefaults } from "./defaults.ts";
 import { type ManifestValue, readDocuments } from "./documents.ts";
 
@@ -41,6 +41,8 @@ export interface ManifestFile {
   readonly wasYoung: boolean;
   readonly digest: string;
   readonly objects: readonly ManifestObject[];
+  /** The objects with invalid fields, and the file if it cannot be read. */
+  readonly invalid: readonly InvalidObject[];
 }
 
 /** The supported kinds. An object without apiVersion is identified by its kind alone. */
@@ -71,8 +73,22 @@ const youngMs = 2_000;
 export async function readManifestFile(
   file: { readonly folder: string; readonly name: string; readonly nowMs: number },
   last: ManifestFile | undefined,
-  into: ManifestContext,
+  context: ManifestContext,
 ): Promise<ManifestFile | undefined> {
+  const found = new Map<string, InvalidObject>();
+  const refuse = (refused: Refusal): void => {
+    const key = `${refused.kind} ${refused.subject}`;
+    const invalid = withRefusal(found.get(key), refused);
+    if (invalid !== undefined) found.set(key, invalid);
+    context.refuse(refused);
+  };
+  const into = { ...context, refuse };
+  const stale = last ?? { wasYoung: false, objects: [] };
+  // Without a digest, the file is parsed again even if it is restored to its last contents.
+  const unread = (stamp: string): ManifestFile => ({
+    ...{ ...stale, stamp, digest: "" },
+    invalid: [...found.values()],
+  });
   const path = join(file.folder, file.name);
   const subject = printableText(file.name);
   try {
@@ -81,22 +97,21 @@ export async function readManifestFile(
     const stamp = [status.ino, status.size, status.mtimeMs, status.ctimeMs].join();
     if (last?.stamp === stamp && !last.wasYoung) return last;
     const wasYoung = file.nowMs - status.mtimeMs < youngMs;
-    const stale = last ?? { digest: "", objects: [] };
     if (status.size > maxFileBytes) {
       const detail = `${status.size} bytes`;
       into.refuse(manifestRefusal(subject, "file-too-large", { detail }));
-      return { ...stale, stamp, wasYoung: false };
+      return unread(stamp);
     }
     const bytes = await readFile(path);
     const digest = createHash("sha256").update(bytes).digest("base64");
     if (last?.digest === digest) return { ...last, stamp, wasYoung };
     const objects = objectsOf(file.name, bytes.toString("utf8"), into) ?? stale.objects;
-    return { stamp, wasYoung, digest, objects };
+    return { stamp, wasYoung, digest, objects, invalid: [...found.values()] };
   } catch (error) {
     if (isGone(error)) return undefined;
     const detail = systemErrorText(error);
     into.refuse(manifestRefusal(subject, "unreadable-file", { detail }));
-    return last;
+    return unread("");
   }
 }
 

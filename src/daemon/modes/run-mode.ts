@@ -59,10 +59,7 @@ export async function runMode<M extends BegunMode>(
   const backendWatch = iptables && new BackendWatch(iptables, parts, config.verificationPeriodMs);
   loop.start();
   backendWatch?.start();
-  await source.start(
-    sourceListener(loop.input, { ...parts, history: mode.view.history }),
-    mode.servedBefore,
-  );
+  await source.start(sourceListener(loop.input, parts), mode.servedBefore);
   events.record(startingEvent(config.nodeName));
   return {
     mode,

@@ -2,7 +2,9 @@ import type { Counts } from "../../answer/answers.ts";
 import { type DaemonView, type ModeView, type ObjectsView, objectsOf } from "./daemon-view.ts";
 
 /** Counts all objects in one pass, and yields after each. `view` is undefined before the kernel is prepared. */
-export function* countsOf(view: ModeView | undefined): Generator<void, Counts> {
+export function* countsOf(
+  view: ModeView | undefined,
+): Generator<void, Omit<Counts, "invalidObjects">> {
   const objects = view && objectsOf(view);
   const endpoints = objects === undefined ? 0 : yield* countEndpoints(objects);
   const servers = view?.mode === "ipvs" ? yield* countServers(view) : noServers;
@@ -22,7 +24,6 @@ export function* countsOf(view: ModeView | undefined): Generator<void, Counts> {
     unansweredWeights: history?.weightSignals.unanswered ?? 0,
     ejectedEndpoints: history?.weightSignals.ejected ?? 0,
     ignoredAnnotations: history?.ignoredAnnotations.length ?? 0,
-    invalidFields: history?.invalidFieldCount ?? 0,
   };
 }
 

@@ -36,7 +36,8 @@ const maxListed = 100;
 export function* statusOf(sources: StatusSources): Generator<void, Status> {
   const { view, health, apiContact } = sources;
   const config = view?.config ?? sources.config;
-  const counts = yield* countsOf(view);
+  const invalidObjects = sources.source?.invalidObjects?.() ?? [];
+  const counts = { ...(yield* countsOf(view)), invalidObjects: invalidObjects.length };
   const history = view?.history ?? new SyncHistory(sources.clock);
   const secondsSince = agesNow(sources.clock);
   const evidence = { ...sources, history, secondsSince };
@@ -57,6 +58,7 @@ export function* statusOf(sources: StatusSources): Generator<void, Status> {
     source: sourceOf(config, apiContact, secondsSince),
     ...syncsOf(history, secondsSince),
     counts,
+    invalidObjects: invalidObjects.slice(0, maxListed),
     ...troublesOf(history, sources.clock.monotonicMs(), secondsSince),
     ...(choice === undefined
       ? {}
@@ -122,10 +124,9 @@ function troublesOf(
   | "backingOffRepairs"
   | "manualWeights"
   | "ignoredAnnotations"
-  | "lastInvalidField"
   | "lastDrift"
 > {
-  const { rejections, conflicts, reverted, manualWeights, lastDrift, lastInvalidField } = history;
+  const { rejections, conflicts, reverted, manualWeights, lastDrift } = history;
   return {
     rejectedObjects: rejections.slice(0, maxListed).map((rejection) => ({
       subject: subjectText(rejection.subject),
@@ -157,14 +158,6 @@ function troublesOf(
     ignoredAnnotations: history.ignoredAnnotations
       .slice(0, maxListed)
       .map(({ sinceMs, ...ignored }) => ({ ...ignored, sinceSeconds: secondsSince(sinceMs) })),
-    ...(lastInvalidField === undefined
-      ? {}
-      : {
-          lastInvalidField: {
-            message: lastInvalidField.message,
-            ageSeconds: secondsSince(lastInvalidField.atMs),
-          },
-        }),
     ...(lastDrift === undefined
       ? {}
       : {

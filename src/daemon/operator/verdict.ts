@@ -19,7 +19,7 @@ export interface Evidence {
   /** Why the node still has the taint. Undefined if taint removal is not enabled. */
   readonly notReadyTaint?: Pick<NotReadyTaint, "problem"> | undefined;
   /** The source of objects. */
-  readonly source?: Pick<ObjectSource, "problem"> | undefined;
+  readonly source?: Pick<ObjectSource, "problem" | "invalidObjects"> | undefined;
   readonly history: SyncHistory;
   /** Monotonic start time of the program. */
   readonly startedAtMs: number;

@@ -66,9 +66,6 @@ export class SyncHistory {
   conflicts: readonly Lasting<Conflict>[] = [];
   weightSignals: WeightSignals = { answered: 0, unanswered: 0, ejected: 0 };
   ignoredAnnotations: readonly Lasting<IgnoredAnnotation>[] = [];
-  /** Number of invalid fields, objects and files since startup. */
-  invalidFieldCount = 0;
-  lastInvalidField: { readonly message: string; readonly atMs: number } | undefined;
   /** Number of drifts since startup. */
   driftCount = 0;
   lastDrift: PastEvent | undefined;
@@ -130,11 +127,6 @@ export class SyncHistory {
     else if (this.#unrepaired.size < maxUnrepaired && !this.#unrepaired.has(virtualServerKey)) {
       this.#unrepaired.set(virtualServerKey, this.#clock.monotonicMs());
     }
-  }
-
-  noteInvalidField(message: string): void {
-    this.invalidFieldCount += 1;
-    this.lastInvalidField = { message, atMs: this.#clock.monotonicMs() };
   }
 
   noteFailure(message: string): void {

@@ -1,18 +1,16 @@
 import type { EventRecorder } from "../../api/event.ts";
 import type { NodeRecord } from "../../api/objects.ts";
-import type { RefusalReason } from "../../api/refusals.ts";
+import { legalReason } from "../../api/refusals.ts";
 import type { ListQuarantine, SourceListener } from "../../api/source.ts";
 import type { Logger } from "../../base/log.ts";
 import { type Metrics, showServerVersion } from "../../metrics/prometheus-metrics.ts";
 import type { ProxyHealth } from "../report/proxy-health.ts";
-import type { SyncHistory } from "../report/sync-history.ts";
 import type { ClusterInput } from "./cluster-input.ts";
 
 export interface SourceListenerParts {
   readonly health: Pick<ProxyHealth, "listed">;
   readonly metrics: Metrics;
   readonly log: Logger;
-  readonly history: Pick<SyncHistory, "noteInvalidField">;
   /** If undefined, Events are discarded. */
   readonly events?: EventRecorder;
   readonly notReadyTaint?: { noteNode(node: NodeRecord | undefined): void };
@@ -23,7 +21,7 @@ export function sourceListener(
   input: Pick<ClusterInput, "noteService" | "noteSlice" | "noteNode" | "noteNodes" | "noteSynced">,
   parts: SourceListenerParts,
 ): SourceListener {
-  const { health, metrics, log, history, events, notReadyTaint } = parts;
+  const { health, metrics, log, events, notReadyTaint } = parts;
   return {
     onService: (previous, current) => input.noteService(previous, current),
     onEndpointSlice: (previous, current) => {
@@ -46,15 +44,11 @@ export function sourceListener(
         return;
       }
       metrics.invalidFields.inc({ resource: kind, reason });
-      history.noteInvalidField(message);
       log.warn("Ignoring invalid field", { kind, subject, field, reason, message });
     },
     onListQuarantine: (quarantine) => reportListQuarantine(quarantine, parts),
   };
 }
-
-/** The API allows EndpointSlices that belong to no Service. */
-const legalReason: RefusalReason = "missing-service-label";
 
 const quarantineEvents: Readonly<Record<ListQuarantine["outcome"], string>> = {
   held: "List quarantined because it would remove too many served addresses",

@@ -44,13 +44,14 @@ const well: Status = {
     unansweredWeights: 0,
     ejectedEndpoints: 0,
     ignoredAnnotations: 0,
-    invalidFields: 0,
+    invalidObjects: 0,
   },
   rejectedObjects: [],
   conflicts: [],
   backingOffRepairs: [],
   manualWeights: [],
   ignoredAnnotations: [],
+  invalidObjects: [],
   iptables: { backend: "nft", reason: "kubelet uses it" },
   versions: { program: "0.2.0", nodeJs: "24.1.0", kernel: "6.1.0" },
   process: { pid: 1, uptimeSeconds: 7_802 },
@@ -127,7 +128,7 @@ Services             1,204 with 12,040 endpoints
 Virtual servers      1,300, and 1 foreign
 Real servers         13,000, 2 draining
 Rejected objects     0
-Invalid fields       none since startup
+Invalid objects      0
 Conflicts            0
 Drift                none since startup
 Backing off          0

@@ -444,6 +444,24 @@ describe("what a reflector reports", () => {
     assert.deepEqual(stage.told.take(), []);
   });
 
+  it("is listed as invalid until it is repaired, deleted or absent from a list", async (test) => {
+    const stage = new Stage(test);
+    const invalid = (): readonly string[] =>
+      [...stage.reflector.invalidObjects()].map((one) => `${one.subject} ${one.invalidFields}`);
+    const broken = (name: string): ApiObject => service({ name, clusterIps: ["x"], ports: [] });
+    const body = await stage.toWatch(broken("a"), broken("b"), broken("c"), service());
+    assert.deepEqual(invalid(), ["default/a 2", "default/b 2", "default/c 2"]);
+    body.send(eventText("MODIFIED", service({ name: "a" }), "11"));
+    body.send(eventText("DELETED", broken("b"), "12"));
+    body.send(eventText("MODIFIED", service({ clusterIps: ["x"] }), "13"));
+    await stage.settle();
+    assert.deepEqual(invalid(), ["default/c 2", "default/web 2"]);
+    body.send(`${JSON.stringify({ type: "ERROR", object: { kind: "Status", code: 410 } })}\n`);
+    await stage.untilNextRequest();
+    await stage.answerList("20", broken("d"), service({ name: "a" }));
+    assert.deepEqual(invalid(), ["default/d 2"]);
+  });
+
   it("is a removal even if the deleted object is invalid", async (test) => {
     const stage = new Stage(test);
     const body = await stage.toWatch(...two);

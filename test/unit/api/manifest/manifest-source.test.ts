@@ -157,8 +157,13 @@ describe("a folder of manifests", () => {
     await folder.write("c.yaml", yaml(service({ name: "c" })));
     await source.refresh();
     assert.deepEqual(told.takeRefusals(), []);
+    assert.deepEqual(
+      source.invalidObjects().map((one) => one.message),
+      [message],
+    );
     await folder.remove("a.yaml");
     await source.refresh();
+    assert.deepEqual(source.invalidObjects(), []);
     assert.deepEqual(told.services.get("default/web")?.clusterIps, ["10.96.0.2"]);
   });
 
@@ -174,9 +179,12 @@ describe("a folder of manifests", () => {
       message,
       /^Cannot use manifest a\.yaml:4:1: it cannot be read as YAML or JSON: .* end with a \]$/,
     );
+    const subjects = source.invalidObjects().map(({ subject }) => subject);
+    assert.deepEqual(subjects, ["a.yaml:4:1"]);
     await folder.write("a.yaml", yaml(service({ clusterIps: ["10.96.0.11"] })));
     await source.refresh();
     assert.deepEqual(told.take(), ["~services default/web"]);
+    assert.deepEqual(source.invalidObjects(), []);
   });
 
   it("reports the file and line of an invalid field", async (test) => {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { symlink, truncate, utimes } from "node:fs/promises";
+import { rm, symlink, truncate, utimes } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { TextPool } from "../../../../src/api/decode/flat-text.ts";
@@ -116,18 +116,34 @@ describe("the message for a mistake in a manifest", () => {
   it("a file that is too large", async (test) => {
     const folder = await ManifestFolder.make(test, { "a.yaml": "" });
     await truncate(join(folder.path, "a.yaml"), 16 * 1024 * 1024 + 1);
-    const { told } = await startedSource(test, folder);
+    const { source, told } = await startedSource(test, folder);
     const message = "Cannot use manifest a.yaml: it is larger than 16 MiB: 16777217 bytes";
     assert.deepEqual(told.takeRefusals(), [message]);
+    await source.refresh();
+    assert.equal(source.invalidObjects()[0]?.message, message);
+    await truncate(join(folder.path, "a.yaml"), 0);
+    await source.refresh();
+    assert.deepEqual(source.invalidObjects(), []);
   });
 
   it("a file that cannot be read", async (test) => {
     const folder = await ManifestFolder.make(test);
     // Nothing is mapped at address 0, so reading this file fails even for root.
     await symlink("/proc/self/mem", join(folder.path, "a.yaml"));
-    const { told } = await startedSource(test, folder);
+    const { source, told } = await startedSource(test, folder);
     const message = "Cannot use manifest a.yaml: it cannot be read: EIO: i/o error";
     assert.deepEqual(told.takeRefusals(), [message]);
+    await folder.write("a.yaml", JSON.stringify(service({ ports: [] })));
+    await source.refresh();
+    assert.equal(source.invalidObjects()[0]?.subject, "default/web");
+    await rm(join(folder.path, "a.yaml"));
+    await symlink("/proc/self/mem", join(folder.path, "a.yaml"));
+    await source.refresh();
+    assert.deepEqual(
+      source.invalidObjects().map((one) => one.message),
+      [message],
+    );
+    assert.deepEqual([...told.services.keys()], []);
   });
 });
 

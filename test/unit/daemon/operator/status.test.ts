@@ -34,7 +34,7 @@ function run<T>(steps: Generator<void, T>): T {
 function statusOn(
   onNode: FakeNode,
   apiContact?: ApiContact,
-  notReadyTaint?: StatusSources["notReadyTaint"],
+  more: Pick<StatusSources, "notReadyTaint" | "source"> = {},
 ): Status {
   const { view } = onNode;
   const { clock } = view;
@@ -44,9 +44,7 @@ function statusOn(
   health.updated("IPv4");
   const contact = apiContact ?? new ApiContact(clock, silentMetrics);
   const startedAtMs = clock.monotonicMs();
-  return run(
-    statusOf({ clock, config, health, apiContact: contact, notReadyTaint, startedAtMs, view }),
-  );
+  return run(statusOf({ clock, config, health, apiContact: contact, ...more, startedAtMs, view }));
 }
 
 describe("a query before the first sync", () => {
@@ -86,7 +84,7 @@ describe("the status", () => {
     await onNode.start();
     await onNode.settle();
     const problem = { sinceMs: onNode.view.clock.monotonicMs(), message: "Cannot remove taint" };
-    const { verdict, problems } = statusOn(onNode, undefined, { problem });
+    const { verdict, problems } = statusOn(onNode, undefined, { notReadyTaint: { problem } });
     assert.equal(verdict, "Degraded");
     assert.deepEqual(problems, [
       { reason: "taint-not-removed", message: "Cannot remove taint", sinceSeconds: 0 },
@@ -152,23 +150,39 @@ describe("the status", () => {
     await onNode.stop();
   });
 
-  it("counts invalid fields and files in a manifest folder, and is still OK", async (test) => {
+  it("lists invalid objects and files until they are repaired, and is still OK", async (test) => {
     const service = "kind: Service\nmetadata: {name: api}\nspec: {clusterIp: 10.96.0.1}\n";
     const files = { "a.yaml": service, "b.yaml": "{ a: [" };
     const folder = await ManifestFolder.make(test, files);
     const dependencies = { clock: new FakeClock(), log: silentLogger };
     const options = { folder: folder.path, nodeName: "node-1" };
     const onNode = new FakeNode({});
-    await onNode.start(new ManifestSource(dependencies, options));
+    const source = new ManifestSource(dependencies, options);
+    await onNode.start(source);
     await onNode.settle();
-    const status = statusOn(onNode);
+    const status = statusOn(onNode, undefined, { source });
     assert.equal(status.verdict, "OK");
-    assert.ok(status.counts.invalidFields >= 2, String(status.counts.invalidFields));
-    assert.match(
-      status.lastInvalidField?.message ?? "",
-      /b\.yaml:\d+:\d+: it cannot be read as YAML/,
+    assert.equal(status.counts.invalidObjects, 2);
+    assert.deepEqual(
+      status.invalidObjects.map((one) => [one.kind, one.subject, one.invalidFields]),
+      [
+        ["services", "default/api", 2],
+        ["manifest", "b.yaml:2:1", 1],
+      ],
     );
-    assert.match(rendered(status, statusView, "text", {}), /^Invalid fields +\d+ since startup, /m);
+    assert.match(
+      rendered(status, statusView, "text", {}),
+      /^Invalid objects +2\n {2}Cannot use \S+ of Service default\/api: .* \(a\.yaml:1\) \(and 1 more\)\n {2}Cannot use manifest b\.yaml:2:1: /m,
+    );
+    await folder.write(
+      "a.yaml",
+      service.replace("Ip:", "IP:").replace("}\n", ", ports: [{port: 80}]}\n"),
+    );
+    await folder.remove("b.yaml");
+    await source.refresh();
+    const repaired = statusOn(onNode, undefined, { source });
+    assert.deepEqual([repaired.counts.invalidObjects, repaired.invalidObjects], [0, []]);
+    assert.match(rendered(repaired, statusView, "text", {}), /^Invalid objects +0$/m);
     await onNode.stop();
   });
 

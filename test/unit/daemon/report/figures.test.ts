@@ -33,7 +33,7 @@ class Reporters {
   readonly contact: ApiContact = new ApiContact(clock, this.#metrics);
   readonly source = sourceListener(
     { noteService() {}, noteSlice() {}, noteNode() {}, noteNodes() {}, noteSynced() {} },
-    { ...this.#parts, history: this.loop.history },
+    this.#parts,
   );
 
   synced(report: Partial<LoopSummary["report"]>, summary: Partial<LoopSummary> = {}): void {
