@@ -188,6 +188,18 @@ describe("replies about links and addresses", () => {
     });
   }
 
+  it("contain the MTU, the link below and the bridge of a bridge port", () => {
+    // nlmsghdr; ifinfomsg; IFLA_IFNAME, IFLA_MTU, IFLA_LINK, IFLA_MASTER; IFLA_LINKINFO with IFLA_INFO_KIND.
+    const message =
+      "54000000 1000 0000 00000000 00000000 0000 0100 05000000 43100000 00000000 0a000300 766574683000 0000 " +
+      "08000400 dc050000 08000500 06000000 08000a00 04000000 10001280 09000100 7665746800 000000";
+    const bytes = Uint8Array.from(Buffer.from(message.replaceAll(" ", ""), "hex"));
+    assert.deepEqual(decodeLink(only(bytes)), {
+      ...{ index: 5, name: "veth0", kind: "veth", isUp: true, isLoopback: false },
+      ...{ mtuBytes: 1_500, lowerIndex: 6, bridgeIndex: 4 },
+    });
+  });
+
   it("contain addresses: the local end of point-to-point links, both families", () => {
     const bytes = bytesOf(readCapture("link", "list-addresses"), "received");
     const addresses = [...messagesOf(bytes)].flatMap((message) => decodeAddress(message) ?? []);
