@@ -159,7 +159,7 @@ export interface InvalidObjectStatus {
   /** `namespace/name`, or the file and line. */
   readonly subject: string;
   readonly invalidFields: number;
-  /** Describes the last of them. */
+  /** Describes the first of them. */
   readonly message: string;
 }
 

@@ -62,13 +62,14 @@ export type Refuse = (refusal: Refusal) => void;
 /** The API allows EndpointSlices that belong to no Service. */
 export const legalReason: RefusalReason = "missing-service-label";
 
-/** Counts one more invalid field of an object. Keeps only its message, because an object may have many. */
+/** Counts one more invalid field of an object. Keeps the first message, because later ones may be consequences. */
 export function withRefusal(
   before: InvalidObject | undefined,
   { kind, subject, reason, message }: Refusal,
 ): InvalidObject | undefined {
   if (reason === legalReason) return before;
-  return { kind, subject, message, invalidFields: (before?.invalidFields ?? 0) + 1 };
+  if (before !== undefined) return { ...before, invalidFields: before.invalidFields + 1 };
+  return { kind, subject, message, invalidFields: 1 };
 }
 
 /** The human-readable kind for messages. */

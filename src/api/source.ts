@@ -20,7 +20,7 @@ export interface Refusal {
 
 /** An object or a manifest file that currently has invalid fields. */
 export interface InvalidObject extends Pick<Refusal, "kind" | "subject" | "message"> {
-  /** Their number. `message` describes the last one. */
+  /** Their number. `message` describes the first one. */
   readonly invalidFields: number;
 }
 

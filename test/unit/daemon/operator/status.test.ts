@@ -151,8 +151,9 @@ describe("the status", () => {
   });
 
   it("lists invalid objects and files until they are repaired, and is still OK", async (test) => {
-    const service = "kind: Service\nmetadata: {name: api}\nspec: {clusterIp: 10.96.0.1}\n";
-    const files = { "a.yaml": service, "b.yaml": "{ a: [" };
+    const manifest = (ip: string, port: number): string =>
+      `kind: Service\nmetadata: {name: api}\nspec: {clusterIP: ${ip}, ports: [{port: ${port}}]}\n`;
+    const files = { "a.yaml": manifest("10.96.0.300", 0), "b.yaml": "{ a: [" };
     const folder = await ManifestFolder.make(test, files);
     const dependencies = { clock: new FakeClock(), log: silentLogger };
     const options = { folder: folder.path, nodeName: "node-1" };
@@ -167,17 +168,14 @@ describe("the status", () => {
       status.invalidObjects.map((one) => [one.kind, one.subject, one.invalidFields]),
       [
         ["services", "default/api", 2],
-        ["manifest", "b.yaml:2:1", 1],
+        ["manifest", "b.yaml:1:7", 1],
       ],
     );
     assert.match(
       rendered(status, statusView, "text", {}),
-      /^Invalid objects +2\n {2}Cannot use \S+ of Service default\/api: .* \(a\.yaml:1\) \(and 1 more\)\n {2}Cannot use manifest b\.yaml:2:1: /m,
+      /^Invalid objects +2\n {2}Cannot use \S+ of Service default\/api: .* \(a\.yaml:1\) \(and 1 more\)\n {2}Cannot use manifest b\.yaml:1:7: /m,
     );
-    await folder.write(
-      "a.yaml",
-      service.replace("Ip:", "IP:").replace("}\n", ", ports: [{port: 80}]}\n"),
-    );
+    await folder.write("a.yaml", manifest("10.96.0.30", 80));
     await folder.remove("b.yaml");
     await source.refresh();
     const repaired = statusOn(onNode, undefined, { source });

@@ -221,7 +221,8 @@ describe("the plan of a start in userspace mode", () => {
     const plan = await planOf({ bindAddress });
     assert.equal(
       textOf(plan),
-      "Listeners: 1\n  + TCP 127.0.0.1:30080  # missing, service default/web:http",
+      "Listeners: 1\n  + TCP 127.0.0.1:30080  # missing, service default/web:http\n\n" +
+        "1 change would be made, so plan exits with 2.",
     );
     const there = { ...listening(30_080), address: ip(bindAddress) };
     assert.equal(textOf(await planOf({ bindAddress, sockets: [there] })), "No changes.");
