@@ -642,8 +642,9 @@ describe("the operator's commands", () => {
   });
 
   it("plan the same with the configuration of a daemon that only observes", async () => {
-    node.apply(...webOf(one, two));
+    node.apply(...webOf(one, two), service({ name: "new", clusterIps: ["10.96.0.19"] }));
     const { out } = kubeIpvs("plan", ...node.flags);
+    assert.match(out, /10\.96\.0\.19:80 .*service default\/new$/m);
     await node.start(["--kube-ipvs-observe-only"]);
     const observed = kubeIpvs("plan");
     await node.stop("SIGTERM");

@@ -8,18 +8,20 @@ export async function listsInvalidObject(
   node: LabNode,
   objects: readonly ApiObject[],
 ): Promise<void> {
-  const statusPrints = (wanted: RegExp): Promise<void> => {
-    const status = async (): Promise<string> => kubeIpvs("status").out;
-    return until(async () => wanted.test(await status()), 15_000, status);
+  const prints = (command: string, wanted: RegExp): Promise<void> => {
+    const print = async (): Promise<string> => kubeIpvs(command).out;
+    return until(async () => wanted.test(await print()), 15_000, print);
   };
   node.apply(...objects, service({ name: "invalid", clusterIps: ["10.96.0.300"], ports: [] }));
-  await statusPrints(
+  await prints(
+    "status",
     /^Invalid objects +1\n {2}Cannot use .*Service default\/invalid: .* \(and 1 more\)$/m,
   );
   const { counts, invalidObjects } = JSON.parse(kubeIpvs("status", "-o", "json").out);
   assert.equal(counts.invalidObjects, 1);
   assert.equal(invalidObjects[0].subject, "default/invalid");
   node.apply(...objects, service({ name: "invalid", clusterIps: ["10.96.0.40"] }));
-  await statusPrints(/^Invalid objects +0$/m);
+  await prints("status", /^Invalid objects +0$/m);
   node.apply(...objects);
+  await prints("services", /^(?![\s\S]*10\.96\.0\.40)/);
 }

@@ -480,7 +480,10 @@ describe("--strict", () => {
     assert.equal(some.code, 2);
     assert.deepEqual(JSON.parse(some.out), plan);
     const text = (await run(["plan"], { plan: { planSync } })).out;
-    assert.equal(text, "Sets: 1\n  + A  # missing\n");
+    assert.equal(
+      text,
+      "Sets: 1\n  + A  # missing\n\n1 change would be made, so plan exits with 2.\n",
+    );
     const planNodeCleanUp = planSync;
     const cleanup = await run(["plan", "--cleanup"], { plan: { planNodeCleanUp } });
     assert.deepEqual([cleanup.code, cleanup.calls[0]?.[0]], [2, "plan --cleanup"]);
