@@ -69,7 +69,6 @@ const tail = `
 [data/conformance-requests.tsv](data/conformance-requests.tsv) counts the requests in the API server's audit log, in the last
 run of each proxy and mode. A watch is counted when it ends. \`granted\` means allowed by a ClusterRole of the proxy's user.
 [data/conformance-manifests.tsv](data/conformance-manifests.tsv) has the answers to \`kubectl apply --server-side --dry-run=server\`.
-[data/cluster-faults.tsv](data/cluster-faults.tsv) has the results of \`make cluster-faults\`.
 `;
 
 /** A table of the API server's answers to each manifest. */
