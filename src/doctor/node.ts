@@ -2,7 +2,7 @@
 
 import type { Status } from "../answer/answers.ts";
 import type { Explanation } from "../answer/explanation.ts";
-import type { IpAddress } from "../base/ip.ts";
+import type { IpAddress, IpFamily } from "../base/ip.ts";
 import type { Config } from "../config/config.ts";
 import type { ObservedIpSet } from "../state/ip-set.ts";
 
@@ -75,8 +75,8 @@ export interface ForwardingFacts {
   readonly connections: number;
   /** Nodes, as `ADDRESS:PORT`, with connections that wait for an answer and none that is open. */
   readonly unanswered: readonly { readonly realServer: string; readonly connections: number }[];
-  /** The link of the IPv4 default route. Undefined if there is none. */
-  readonly uplink?: { readonly name: string; readonly mtu: number };
+  /** The link of each family's default route, for families that have one. */
+  readonly uplinks: ReadonlyMap<IpFamily, { readonly name: string; readonly mtu: number }>;
 }
 
 export interface ProxyFacts {

@@ -16,7 +16,7 @@ export const tunnelChecks: readonly Check[] = [
       const used = ipFamilies.filter((family) => names.has(setFor("tunnelNodes", family).name));
       return { ...facts, used };
     },
-    judge({ links, uplink, used, connections, unanswered }, { isTunneling }) {
+    judge({ links, uplinks, used, connections, unanswered }, { isTunneling }) {
       if (!isTunneling) return ok("kubeIpvs.tunnelForwarding is off");
       const missing = used
         .map((family) => tunnelLinks[family].name)
@@ -38,11 +38,13 @@ export const tunnelChecks: readonly Check[] = [
         );
       }
       const forwarded = `${links.join(", ")}; ${connections} TCP connections to other nodes`;
-      if (uplink === undefined) return ok(`${forwarded}; there is no IPv4 default route`);
-      const sizes = used.map((family) => `${family} ${uplink.mtu - tunnelOverheadBytes[family]}`);
-      return ok(
-        `${forwarded}; ${uplink.name} has MTU ${uplink.mtu}, so tunneled packets have at most ${sizes.join(" and ")} bytes`,
-      );
+      const sizes = used.map((family) => {
+        const uplink = uplinks.get(family);
+        if (uplink === undefined) return `there is no ${family} default route`;
+        const bytes = uplink.mtu - tunnelOverheadBytes[family];
+        return `${uplink.name} has MTU ${uplink.mtu}, so tunneled ${family} packets have at most ${bytes} bytes`;
+      });
+      return ok([forwarded, ...sizes].join("; "));
     },
   }),
 ];

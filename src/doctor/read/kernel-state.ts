@@ -1,6 +1,7 @@
 /** Reads servers, rules and addresses from the kernel. Changes nothing. */
 import { readdirSync, readFileSync } from "node:fs";
-import { hostPort, ipFamilies, parseIpAddress } from "../../base/ip.ts";
+import { hostPort, type IpFamily, ipFamilies, parseIpAddress } from "../../base/ip.ts";
+import { outside } from "../../explain/origins.ts";
 import { unansweredIn } from "../../explain/read/read-connections.ts";
 import { isStrict } from "../../explain/read/read-network.ts";
 import type { BackendSurvey } from "../../kernel/iptables/backend.ts";
@@ -124,22 +125,26 @@ export function readReversePath(
   return { strictLinks, droppedPackets };
 }
 
-/** `routes` is the content of /proc/net/route. Reads IPVS only if a link for tunnels exists. */
-export async function readForwarding(
-  { links, ipvs }: Pick<KernelReaders, "links" | "ipvs">,
-  routes: string = readFileSync("/proc/net/route", "latin1"),
-): Promise<ForwardingFacts> {
+/** Reads IPVS only if a link for tunnels exists. */
+export async function readForwarding({
+  links,
+  routes,
+  ipvs,
+}: Pick<KernelReaders, "links" | "routes" | "ipvs">): Promise<ForwardingFacts> {
   const all = await links.listLinks();
   const ours = ipFamilies
     .map((family) => tunnelLinks[family].name)
     .filter((one) => all.some((link) => link.name === one));
-  const fields = routes.split("\n").map((line) => line.split("\t"));
-  const [name] = fields.find(([, destination]) => destination === "00000000") ?? [];
-  const uplink = all.find((link) => link.name === name);
+  const uplinks = new Map<IpFamily, { readonly name: string; readonly mtu: number }>();
+  for (const family of ipFamilies) {
+    const route = await routes.find(outside[family]);
+    const uplink = all.find(({ index }) => index === route?.linkIndex);
+    if (uplink !== undefined) uplinks.set(family, { name: uplink.name, mtu: uplink.mtuBytes });
+  }
   return {
     links: ours,
     ...(ours.length === 0 ? { connections: 0, unanswered: [] } : await readForwarded(ipvs)),
-    ...(uplink === undefined ? {} : { uplink: { name: uplink.name, mtu: uplink.mtuBytes } }),
+    uplinks,
   };
 }
 

@@ -312,10 +312,23 @@ const cases: readonly Case[] = [
       sets: known([tunnelNodes]),
       tunnelForwarding: known({
         ...{ links: ["kube-ipvs-ipip"], connections: 3, unanswered: [] },
-        uplink: { name: "eth0", mtu: 1500 },
+        uplinks: new Map([["IPv4", { name: "eth0", mtu: 1500 }]]),
       }),
     },
-    says: /3 TCP connections to other nodes; eth0 has MTU 1500, .* at most IPv4 1480 bytes/,
+    says: /3 TCP connections to other nodes; eth0 has MTU 1500, so tunneled IPv4 packets have at most 1480 bytes/,
+  },
+  {
+    check: "tunnel-forwarding",
+    verdict: "ok",
+    node: {
+      isTunneling: true,
+      sets: known([{ ...tunnelNodes, name: "KUBE-6-IPVS-NODES", family: "IPv6" }]),
+      tunnelForwarding: known({
+        ...{ links: ["kube-ipvs-ip6"], connections: 0, unanswered: [] },
+        uplinks: new Map([["IPv6", { name: "eth0", mtu: 1500 }]]),
+      }),
+    },
+    says: /so tunneled IPv6 packets have at most 1460 bytes/,
   },
   {
     check: "tunnel-forwarding",
@@ -324,7 +337,7 @@ const cases: readonly Case[] = [
       isTunneling: true,
       sets: known([tunnelNodes]),
       tunnelForwarding: known({
-        ...{ links: ["kube-ipvs-ipip"], connections: 3 },
+        ...{ links: ["kube-ipvs-ipip"], connections: 3, uplinks: new Map() },
         unanswered: [{ realServer: "192.168.10.13:80", connections: 2 }],
       }),
     },

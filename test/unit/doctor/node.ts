@@ -101,7 +101,7 @@ export function nodeWith(changed: Partial<Node> = {}): Node {
     addresses: addressesWith(),
     tunnels: known([tunnel]),
     reversePath: known({ strictLinks: ["eth0"], droppedPackets: 0 }),
-    tunnelForwarding: known({ links: [], connections: 0, unanswered: [] }),
+    tunnelForwarding: known({ links: [], connections: 0, unanswered: [], uplinks: new Map() }),
     proxies: known({ isInstanceRunning: true, takenPorts: [10_249, 10_256] }),
     files: known({ limit: 1_048_576, open: 1_000, max: 100_000 }),
     mounts: known({ isContainer: false, isLockShared: true, modulesFolder: "/lib/modules/6.1.0" }),
