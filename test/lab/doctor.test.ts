@@ -374,7 +374,7 @@ describe("the doctor on a node with kube-ipvs", () => {
       sysctl -qw net.ipv4.vs.sloppy_tcp=0 net.ipv4.vs.sloppy_sctp=0
       ipset destroy KUBE-IPVS-NODES`,
     complaints: ["tunnel-forwarding fail"],
-    says: /no link kube-ipvs-ipip; run modprobe ipip/,
+    says: /no link kube-ipvs-ipip; run modprobe -a ipip ip6_tunnel/,
     skip: unlessNftables("the set is one of ipset"),
   });
   itReports({

@@ -114,8 +114,8 @@ describe("the image on a node", () => {
     const before = kernelState();
     const program = onNode.start(observer);
     await program.prints(/Observing only: pending changes/);
-    const [planning = ""] = /sh -c \\\n +'(.*)'$/m.exec(migrateGuide)?.slice(1) ?? [];
-    const plan = await onNode.exec(program, ["sh", "-c", `${planning}; test $? = 2`]);
+    const [planning = ""] = /--node NODE (plan.*)$/m.exec(migrateGuide)?.slice(1) ?? [];
+    const plan = await onNode.exec(program, ["sh", "-c", `kube-ipvs ${planning}; test $? = 2`]);
     assert.match(plan, /^ {2}\+ TCP 10\.96\.0\.10:80 \(rr\)/m);
     const doctor = ["sh", "-c", "kube-ipvs doctor --before-install || true"];
     assert.match(await onNode.exec(program, doctor), /^ok +kernel /m);
