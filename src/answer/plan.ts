@@ -7,7 +7,7 @@ import type { View } from "./render.ts";
 import { writerWords } from "./writer-words.ts";
 
 export interface Plan extends Envelope<"Plan">, PlannedChanges {
-  /** The backend that contains rules and sets. Undefined in userspace mode. */
+  /** The iptables backend, or `nftables` if rules and sets are written with nf_tables. Undefined in userspace mode. */
   readonly iptablesBackend?: "legacy" | "nft" | "nftables";
   /** Userspace mode: listeners to open, and names of SCTP service ports, which userspace mode does not serve. */
   readonly listeners?: readonly PlannedListener[];
