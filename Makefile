@@ -64,6 +64,7 @@ check: lint types unit ## lint, spelling, types and unit tests; needs no root
 lint: setup-build
 	@toolchain/install-packages.sh check
 	@$(step) "Lint and format" biome check --error-on-warnings
+	@$(step) "Direction of imports" node toolchain/lint/imports.ts
 	@$(step) "Spelling" codespell $(spelled)
 
 format: setup-build ## format the sources
