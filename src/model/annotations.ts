@@ -215,10 +215,11 @@ export interface NodeAbilities {
   readonly areWeightsRequested: boolean;
 }
 
+/** `abilities` is undefined in modes without tuning, where every annotation is a problem. */
 export function readTuning(
   service: Annotated & Pick<ServiceRecord, "ports">,
   defaults: Tuning,
-  abilities: NodeAbilities,
+  abilities: NodeAbilities | undefined,
 ): ServiceTuning {
   if (service.annotations === undefined) return { tuning: defaults, problems: none };
   const problems: AnnotationProblem[] = [];
@@ -247,9 +248,11 @@ export function readTuning(
 /** Why a valid setting does not apply on this node. Undefined if it applies. */
 function obstacleTo(
   { scheduler, portRanges, weights }: Partial<Tuning>,
-  { missing, extra, hasPortRanges, areWeightsRequested }: NodeAbilities,
+  abilities: NodeAbilities | undefined,
 ): Pick<AnnotationProblem, "reason" | "message"> | undefined {
   const reason = "annotation-without-effect";
+  if (abilities === undefined) return { reason, message: "annotations apply only in IPVS mode" };
+  const { missing, extra, hasPortRanges, areWeightsRequested } = abilities;
   if (portRanges !== undefined && !hasPortRanges) {
     return { reason, message: "kubeIpvs.portRangeMarks is not set" };
   }

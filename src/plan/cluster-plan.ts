@@ -1,9 +1,10 @@
 import type { ServiceName, ServiceRecord } from "../api/objects.ts";
 import { familyOf, type IpAddress, type IpFamily } from "../base/ip.ts";
+import { AnnotationProblems } from "../model/annotation-problems.ts";
 import { requestedScheduler } from "../model/annotations.ts";
 import { ChangeTracker, type PendingChanges } from "../model/change-tracker.ts";
 import { noRampStartTimes, type RampStartTimes, SlowStarts } from "../model/slow-starts.ts";
-import type { AnnotationProblem, WeightAnswer } from "../model/tuning.ts";
+import type { WeightAnswer } from "../model/tuning.ts";
 import type { RuleSet } from "../state/rule.ts";
 import { type ClaimMemory, noClaimMemory } from "./claims/claim-memory.ts";
 import { DesiredState } from "./desired-state.ts";
@@ -44,8 +45,7 @@ export class ClusterPlan {
   readonly #plannedAhead = new Set<ServiceName>();
   /** The inputs from which the Nodes for tunnels were last derived. */
   #notedNodes: { addresses?: TuningFacts["nodeAddresses"]; options?: PlanOptions | undefined } = {};
-  /** Only Services with problems have an entry. */
-  readonly #annotationProblems = new Map<ServiceName, readonly AnnotationProblem[]>();
+  readonly annotationProblems: AnnotationProblems = new AnnotationProblems();
 
   constructor(context: ClusterPlanContext) {
     const { startedAtMs, onPlan, recallRamp, answerOf, held, limits, claims } = context;
@@ -61,11 +61,6 @@ export class ClusterPlan {
   /** The address by which the cluster knows the node. Undefined until the first update. */
   nodeIp(family: IpFamily): IpAddress | undefined {
     return this.#options?.families.get(family)?.nodeIp;
-  }
-
-  /** Annotations that are ignored, by Service. */
-  get annotationProblems(): ReadonlyMap<ServiceName, readonly AnnotationProblem[]> {
-    return this.#annotationProblems;
   }
 
   /** Replans Services whose requested scheduler became available or unavailable in the kernel. */
@@ -198,15 +193,10 @@ export class ClusterPlan {
     };
     const plans = yield* planServiceInSteps({ name, service, slices }, options, facts);
     for (const plan of plans) {
-      this.#noteProblems(plan);
+      this.annotationProblems.note(plan.service, plan.annotationProblems);
       yield* this.desired.replaceInSteps(plan.service, plan.family, plan.servicePorts);
       this.#onPlan(plan);
     }
-  }
-
-  #noteProblems({ service, annotationProblems }: ServicePlan): void {
-    if (annotationProblems.length > 0) this.#annotationProblems.set(service, annotationProblems);
-    else this.#annotationProblems.delete(service);
   }
 
   #rules(family: IpFamily, options: PlanOptions | undefined): RuleSet {

@@ -1,5 +1,5 @@
 import type { EventRecorder } from "../../api/event.ts";
-import type { NodeRecord } from "../../api/objects.ts";
+import type { NodeRecord, ServiceName } from "../../api/objects.ts";
 import type { Clock } from "../../base/clock.ts";
 import { errorText } from "../../base/error-text.ts";
 import type { IpFamily } from "../../base/ip.ts";
@@ -7,6 +7,7 @@ import type { Logger, LogKeys } from "../../base/log.ts";
 import type { Metrics } from "../../metrics/prometheus-metrics.ts";
 import type { Trigger } from "../../model/change-tracker.ts";
 import { type TrafficPolicy, trafficPolicies } from "../../model/topology.ts";
+import { type AnnotationProblem, annotationReasons } from "../../model/tuning.ts";
 import type { ConntrackPass } from "../../reconcile/apply/outcome.ts";
 import type { FamilySync } from "../../reconcile/iptables/tables-reconciler.ts";
 import { changeCount, type SyncReport } from "../../reconcile/report.ts";
@@ -23,6 +24,7 @@ import { Findings } from "./findings.ts";
 import { FirstSync } from "./first-sync.ts";
 import type { ProxyHealth } from "./proxy-health.ts";
 import { RejectionReporter } from "./rejection-reporter.ts";
+import { annotationFinding, type IgnoredAnnotation, ignoredAnnotations } from "./sync-findings.ts";
 import { SyncHistory } from "./sync-history.ts";
 
 /** The recipients of reports. */
@@ -49,6 +51,8 @@ export interface LoopSummary extends Claimed {
   /** When the changes happened in the cluster. */
   readonly triggers: readonly Trigger[];
   readonly elapsedMs: number;
+  /** Ignored annotations by Service. */
+  readonly annotationProblems: ReadonlyMap<ServiceName, readonly AnnotationProblem[]>;
   readonly desired: Claimed["desired"] & {
     /** Number of service ports without local endpoints. If undefined, the metric is not set. */
     withoutLocalEndpoints?(policy: TrafficPolicy, family: IpFamily): number;
@@ -77,6 +81,7 @@ export class LoopReporter<Found extends ModeFindings = ModeFindings> {
   readonly history: SyncHistory;
   readonly firstSync: FirstSync;
   readonly #conflicts: Findings<Conflict>;
+  readonly #annotations: Findings<IgnoredAnnotation>;
   protected readonly rejections: RejectionReporter;
   readonly #dryRun: DryRunReporter;
 
@@ -89,6 +94,7 @@ export class LoopReporter<Found extends ModeFindings = ModeFindings> {
       keys: { ...conflict.keys, reason: conflict.reason },
       events: [conflictEvent(targets.nodeName, conflict)],
     }));
+    this.#annotations = new Findings(targets, (one) => annotationFinding(targets.nodeName, one));
     this.rejections = new RejectionReporter(targets);
     this.#dryRun = new DryRunReporter(targets);
     this.firstSync = new FirstSync(targets);
@@ -156,6 +162,7 @@ export class LoopReporter<Found extends ModeFindings = ModeFindings> {
       findings.passes ?? families.map((family) => ({ family, elapsedMs, isFull, hasWorked }));
     for (const pass of passes) this.#noteFamily(pass);
     this.#countWithoutLocal(desired, families);
+    this.#noteAnnotations(ignoredAnnotations(summary.annotationProblems));
     this.noteFindings(findings, summary);
     this.logFailures(report);
     for (const pass of passes) this.#logCompletion(pass, summary);
@@ -189,6 +196,14 @@ export class LoopReporter<Found extends ModeFindings = ModeFindings> {
   /** Values to log with the first successful sync. */
   protected figuresOf({ figures = {} }: Found): LogKeys {
     return figures;
+  }
+
+  #noteAnnotations(ignored: readonly IgnoredAnnotation[]): void {
+    const counts = Map.groupBy(ignored, ({ reason }) => reason);
+    for (const reason of annotationReasons) {
+      this.targets.metrics.ignoredAnnotations.set({ reason }, counts.get(reason)?.length ?? 0);
+    }
+    this.history.ignoredAnnotations = this.#annotations.replace(ignored);
   }
 
   /** Counts Service conflicts by reason, and reports each when it appears. */

@@ -1,5 +1,4 @@
 import type { ServiceName } from "../../api/objects.ts";
-import { type AnnotationProblem, annotationReasons } from "../../model/tuning.ts";
 import type { DesiredState } from "../../plan/desired-state.ts";
 import { driftKinds } from "../../reconcile/drift.ts";
 import type { SyncReport } from "../../reconcile/report.ts";
@@ -13,11 +12,8 @@ import {
   type ReportTargets,
 } from "./loop-reporter.ts";
 import {
-  annotationFinding,
   type FoundServer,
   foreignServerFinding,
-  type IgnoredAnnotation,
-  ignoredAnnotations,
   manualWeightFinding,
   type OwnedWeight,
   possiblyOwnedFinding,
@@ -34,8 +30,6 @@ export interface DrainFigures {
 /** Findings that exist only in IPVS mode. */
 export interface IpvsFindings extends ModeFindings {
   readonly desired: DesiredState;
-  /** Ignored annotations, by Service. Undefined if there are none. */
-  readonly annotationProblems?: ReadonlyMap<ServiceName, readonly AnnotationProblem[]>;
   readonly drains: DrainFigures;
 }
 
@@ -43,7 +37,6 @@ export interface IpvsFindings extends ModeFindings {
 export class SyncReporter extends LoopReporter<IpvsFindings> {
   readonly #reverted: Findings<ReconcileConflict>;
   readonly #manualWeights: Findings<OwnedWeight>;
-  readonly #annotations: Findings<IgnoredAnnotation>;
   readonly #foreign: Findings<FoundServer>;
   readonly #possiblyOwned: Findings<FoundServer>;
 
@@ -51,7 +44,6 @@ export class SyncReporter extends LoopReporter<IpvsFindings> {
     super(targets);
     this.#reverted = new Findings(targets, revertedFinding);
     this.#manualWeights = new Findings(targets, manualWeightFinding);
-    this.#annotations = new Findings(targets, (one) => annotationFinding(targets.nodeName, one));
     this.#foreign = new Findings(targets, foreignServerFinding);
     this.#possiblyOwned = new Findings(targets, possiblyOwnedFinding);
   }
@@ -60,7 +52,6 @@ export class SyncReporter extends LoopReporter<IpvsFindings> {
     this.#noteDrifts(report);
     if (report.failures.length === 0) this.#noteState(report, findings.desired);
     this.#drainFigures(findings.drains);
-    this.#noteAnnotations(findings.annotationProblems ?? new Map());
   }
 
   /** Call this when one of these numbers has changed. */
@@ -119,15 +110,6 @@ export class SyncReporter extends LoopReporter<IpvsFindings> {
     metrics.foreignVirtualServers.set(foreignServers.length);
     this.#foreign.replace(foreignServers.map((virtualServer) => ({ virtualServer })));
     this.#possiblyOwned.replace(possiblyOwned.map((virtualServer) => ({ virtualServer })));
-  }
-
-  #noteAnnotations(problems: ReadonlyMap<ServiceName, readonly AnnotationProblem[]>): void {
-    const ignored = ignoredAnnotations(problems);
-    const counts = Map.groupBy(ignored, ({ reason }) => reason);
-    for (const reason of annotationReasons) {
-      this.targets.metrics.ignoredAnnotations.set({ reason }, counts.get(reason)?.length ?? 0);
-    }
-    this.history.ignoredAnnotations = this.#annotations.replace(ignored);
   }
 
   #drainFigures({ count, oldestAgeSeconds }: DrainFigures): void {

@@ -19,6 +19,7 @@ import { Runner, runnerOptions } from "./runner.ts";
 /** A mode's desired state, which is updated Service by Service. */
 interface Plan {
   readonly tracker: ChangeTracker;
+  readonly annotationProblems: LoopSummary["annotationProblems"];
   readonly desired: LoopSummary["desired"] & {
     readonly claims: { contestedHolders(): Holders };
   };
@@ -156,13 +157,13 @@ export abstract class Loop<
   async #sync(onProgress?: ApplyProgress): Promise<boolean> {
     const { clock, reporter, healthChecks, onReport = () => {} } = this.parts;
     const { observeOnly } = this.live.current;
-    const { tracker, desired } = this.plan;
+    const { tracker, desired, annotationProblems } = this.plan;
     const startedAtMs = clock.monotonicMs();
     const { services, triggers } = await this.planChanges(startedAtMs);
     const { report, isFull, findings } = await this.reconcile(onProgress);
     onReport(report);
     const summary: LoopSummary = {
-      ...{ report, isFull, observeOnly, triggers, desired },
+      ...{ report, isFull, observeOnly, triggers, desired, annotationProblems },
       families: this.families,
       serviceCount: tracker.serviceCount,
       plannedServiceCount: services.length,

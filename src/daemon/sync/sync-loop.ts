@@ -220,7 +220,7 @@ export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
   protected override async reconcile(
     onProgress?: ApplyProgress,
   ): Promise<LoopResult<IpvsFindings>> {
-    const { desired, annotationProblems } = this.plan;
+    const { desired } = this.plan;
     await this.#tunnels?.removeUnneeded();
     const isFull = this.#observeOnly || this.#reconciler.needsObservation;
     if (this.#lastGoal === undefined) await findHolders(desired, this.parts.kernel.ipvs);
@@ -230,7 +230,7 @@ export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
     await this.#tunnels?.serve();
     this.checks.synced();
     const { drainer: drains } = this.#reconciler;
-    return { report, isFull, findings: { desired, annotationProblems, drains } };
+    return { report, isFull, findings: { desired, drains } };
   }
 
   protected override async serve(): Promise<void> {

@@ -1,5 +1,6 @@
 import type { ServiceName } from "../../api/objects.ts";
 import { none } from "../../base/none.ts";
+import { AnnotationProblems } from "../../model/annotation-problems.ts";
 import { ChangeTracker, type PendingChanges } from "../../model/change-tracker.ts";
 import { noClaimMemory } from "../../plan/claims/claim-memory.ts";
 import type { PortAdmission } from "../../plan/claims/port-admission.ts";
@@ -21,6 +22,7 @@ interface UpdatedListeners {
 export class ListenerPlan {
   readonly tracker: ChangeTracker;
   readonly claims: PortalClaims;
+  readonly annotationProblems: AnnotationProblems = new AnnotationProblems();
   readonly #admission: PortAdmission;
 
   constructor({ startedAtMs, limits, held, claims = noClaimMemory() }: PlanContext) {
@@ -40,6 +42,7 @@ export class ListenerPlan {
     const changed = new Map<ServiceName, readonly ServiceListener[]>();
     for (const name of pending.services) {
       const service = this.tracker.service(name);
+      this.annotationProblems.noteUntuned(name, service);
       const slices = this.tracker.slicesOf(name);
       const wanted =
         service === undefined

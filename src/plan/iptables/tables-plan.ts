@@ -2,6 +2,7 @@ import type { ServiceName } from "../../api/objects.ts";
 import type { IpFamily } from "../../base/ip.ts";
 import { sameSet } from "../../base/same-set.ts";
 import { finish } from "../../base/time-slice.ts";
+import { AnnotationProblems } from "../../model/annotation-problems.ts";
 import { ChangeTracker, type PendingChanges } from "../../model/change-tracker.ts";
 import type { RuleSet } from "../../state/rule.ts";
 import { type ClaimMemory, noClaimMemory } from "../claims/claim-memory.ts";
@@ -23,6 +24,7 @@ export interface TablesPlanContext extends PlanContext {
 export class TablesPlan {
   readonly tracker: ChangeTracker;
   readonly desired: DesiredTables;
+  readonly annotationProblems: AnnotationProblems = new AnnotationProblems();
   readonly #claims: ClaimMemory;
   readonly #onPlan: (plan: ServiceRules) => void;
   #nodeOptions: IptablesNodeOptions | undefined;
@@ -84,6 +86,7 @@ export class TablesPlan {
   *#planServices(names: Iterable<ServiceName>, options: IptablesOptions): Generator<void, void> {
     for (const name of names) {
       const service = this.tracker.service(name);
+      this.annotationProblems.noteUntuned(name, service);
       const slices = this.tracker.slicesOf(name);
       for (const plan of yield* planServiceRules(
         { name, service, slices },

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { type IpAddress, parseIpAddress } from "../../../src/base/ip.ts";
+import type { NamedObject } from "../../support/memory-source.ts";
 import {
   type ApiObject,
   endpoint,
@@ -112,6 +113,32 @@ describe("an ignored annotation", () => {
     assert.equal(node.ignored.get("invalid-annotation"), 0);
     await node.apply(bad);
     assert.equal(node.warnings.length, 4, "a recurring problem is reported again");
+  });
+
+  it("is every annotation in iptables mode, until the Service is deleted", async () => {
+    const annotated = web({
+      "kube-ipvs.io/scheduler": "wrr",
+      "kube-ipvs.io/schedular": "wrr",
+      "kube-ipvs.io/weights": "heavy",
+    });
+    await node.start([...other, annotated, endpoints], {
+      "proxy-mode": "iptables",
+      "iptables-min-sync-period": "0s",
+    });
+    assert.deepEqual(
+      node.warnings.map(({ keys }) => `${keys["annotation"]} ${keys["reason"]}`),
+      [
+        "kube-ipvs.io/schedular unknown-annotation",
+        "kube-ipvs.io/scheduler annotation-without-effect",
+        "kube-ipvs.io/weights invalid-annotation",
+      ],
+    );
+    assert.equal(node.warnings[1]?.keys["message"], "annotations apply only in IPVS mode");
+    assert.equal(node.events.filter(({ reason }) => reason === "IgnoredAnnotation").length, 3);
+    assert.equal(node.ignored.get("annotation-without-effect"), 1);
+    node.source.delete(annotated as unknown as NamedObject);
+    await node.apply();
+    assert.equal(node.ignored.get("annotation-without-effect"), 0);
   });
 
   it("can be one that is not a string", async () => {

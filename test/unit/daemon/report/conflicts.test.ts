@@ -69,6 +69,7 @@ function report(conflicts: readonly string[] = []): readonly [readonly object[],
     desired,
     lostHealthPorts,
     waitingClaims: [],
+    annotationProblems: new Map(),
     limitedServices: [],
   };
   reporter.synced(summary, { desired, drains: { count: 0, oldestAgeSeconds: 0 } });

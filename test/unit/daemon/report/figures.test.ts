@@ -55,6 +55,7 @@ class Reporters {
       desired,
       lostHealthPorts: [],
       waitingClaims: [],
+      annotationProblems: new Map(),
       limitedServices: [],
       ...summary,
     };

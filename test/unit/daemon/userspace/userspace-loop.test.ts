@@ -83,6 +83,25 @@ describe("the loop of userspace mode", () => {
     await loop.stop();
   });
 
+  it("reports Service annotations, because they apply only in IPVS mode", async () => {
+    const clock = new FakeClock();
+    const log = new RecordingLogger();
+    const loop = loopOn(clock, { log });
+    loop.start();
+    const annotations = { "kube-ipvs.io/one-packet": "yes", "kube-ipvs.io/scheduler": "wrr" };
+    loop.input.noteService(undefined, serviceRecord({ annotations }));
+    for (const kind of ["nodes", "services", "endpointslices"] as const)
+      loop.input.noteSynced(kind);
+    await clock.advance(1_000);
+    await loop.settled();
+    const ignored = log.lines.filter(({ event }) => event === "Ignoring annotation");
+    assert.deepEqual(
+      ignored.map(({ keys }) => keys["reason"]),
+      ["invalid-annotation", "annotation-without-effect"],
+    );
+    await loop.stop();
+  });
+
   it("serves no new external IP while Nodes cannot be listed, and keeps one that rules lead to", async () => {
     const clock = new FakeClock();
     const kernel = new FakeKernel();
