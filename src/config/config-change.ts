@@ -22,14 +22,23 @@ export interface ConfigChange {
   readonly needRestart: readonly string[];
 }
 
+/** Live settings that userspace mode reads only when it starts. */
+const fixedInUserspaceMode: ReadonlySet<string> = new Set([
+  "bindAddress",
+  "kubeIpvs.tcpDrainDeadline",
+]);
+
 /** Compares the running configuration with the one now in the file. */
 export function changeConfig(running: ConfigState, read: ConfigState): ConfigChange {
   const changed = allFields.filter(
     ({ path, noEffect }) =>
       noEffect === undefined && !isDeepStrictEqual(running.values.get(path), read.values.get(path)),
   );
-  const applied = changed.filter(({ isLive }) => isLive === true).map(({ path }) => path);
-  const needRestart = changed.filter(({ isLive }) => isLive !== true).map(({ path }) => path);
+  const isFixed = (path: string): boolean =>
+    running.config.mode === "userspace" && fixedInUserspaceMode.has(path);
+  const live = changed.filter(({ isLive, path }) => isLive === true && !isFixed(path));
+  const applied = live.map(({ path }) => path);
+  const needRestart = changed.filter((field) => !live.includes(field)).map(({ path }) => path);
   const values = new Map([
     ...running.values,
     ...applied.map((path) => [path, read.values.get(path)] as const),

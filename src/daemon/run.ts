@@ -1,17 +1,16 @@
 /** The commands that run or prepare the daemon. The command line loads this module only when needed. */
 
 import type { Clock } from "../base/clock.ts";
-import { type Logger, silentLogger } from "../base/log.ts";
+import type { Logger } from "../base/log.ts";
 import { version } from "../base/version.ts";
 import type { Config } from "../config/config.ts";
-import { configObject } from "../config/config-text.ts";
 import { gateStates } from "../config/feature-gates.ts";
-import type { Kernel } from "../kernel/kernel.ts";
 import { measureEventLoopDelay } from "../metrics/event-loop-delay.ts";
 import { type PrometheusMetrics, prometheusMetrics } from "../metrics/prometheus-metrics.ts";
 import type { ClaimMemory } from "../plan/claims/claim-memory.ts";
 import type { HolderRecord } from "../plan/claims/holder-record.ts";
 import { cleanUpAndPrint } from "./clean-up.ts";
+import { followConfig } from "./follow-config.ts";
 import type { ShownConfig } from "./http/metrics-server.ts";
 import { startServers } from "./http/servers.ts";
 import { watchEstimator } from "./node/estimator.ts";
@@ -23,16 +22,12 @@ import {
   otherProxyGone,
 } from "./node/other-proxy.ts";
 import { prepareConntrack } from "./node/prepare-conntrack.ts";
-import { prepareKernel, requireIpvs, supportedFamilies } from "./node/prepare-kernel.ts";
+import { prepareKernel, requireIpvs } from "./node/prepare-kernel.ts";
 import type { ModeView } from "./operator/daemon-view.ts";
 import { openOperatorSocket } from "./operator/operator-socket.ts";
 import { checkCapabilities } from "./process/capabilities.ts";
 import { openClaimMemory } from "./process/claim-record.ts";
-import {
-  type ConfigFileSource,
-  type ConfigReloadDependencies,
-  followConfigFile,
-} from "./process/config-reload.ts";
+import type { ConfigFileSource } from "./process/config-reload.ts";
 import { drainStartTimesIn, rampStartTimesIn } from "./process/drain-start-times.ts";
 import { FatalEvents } from "./process/fatal-events.ts";
 import { acquireInstanceLock, lockForCleanup } from "./process/instance-lock.ts";
@@ -52,6 +47,7 @@ import { ApiContact } from "./report/api-contact.ts";
 import { ProxyHealth } from "./report/proxy-health.ts";
 import { type Daemon, type DaemonParts, startDaemon } from "./start.ts";
 import { TrafficMetrics } from "./traffic/traffic-metrics.ts";
+import type { RunningUserspace } from "./userspace/begin-userspace.ts";
 
 /** Dependencies of a command. */
 export interface RunContext {
@@ -162,21 +158,9 @@ async function* beginParts(
   const { metrics, source, events, health, state, bootClock, claimMemory } = common;
   const kernel = await openNodeKernel(config, parts);
   yield () => kernel.close();
-  let { object } = parts.shown;
+  const shown = { object: parts.shown.object };
   const started = Promise.withResolvers<Daemon>();
-  if (parts.configFile !== undefined) {
-    const apply: ConfigReloadDependencies["apply"] = async (next, values) => {
-      const daemon = await started.promise;
-      await daemon.reconfigure(next);
-      if (!next.observeOnly) await limitConntrack(kernel, next, log);
-      await writeOomScore(next.oomScoreAdj, parts);
-      parts.setVerbosity(next.logging.verbosity);
-      health.setTimeoutMs(2 * next.syncPeriodMs);
-      object = configObject(values, next);
-    };
-    const check = (next: Config): Promise<void> => checkRules(next, parts);
-    yield followConfigFile(parts.configFile, { ...parts, apply, check });
-  }
+  yield* followConfig(started.promise, { ...parts, health, current: shown, kernel });
   if (!config.observeOnly) {
     if (config.mode === "ipvs") await requireIpvs(kernel, log);
     await prepareConntrack(kernel, config, log);
@@ -191,7 +175,12 @@ async function* beginParts(
     );
     metrics.addTextSource(() => traffic.exposition());
   }
-  yield* beginAnswers(config, { ...parts, ...common, object: () => object, view: () => view });
+  yield* beginAnswers(config, {
+    ...parts,
+    ...common,
+    object: () => shown.object,
+    view: () => view,
+  });
   const clocks = { clock, bootClock };
   const daemon = await startDaemon({
     ...{ config, kernel, source, metrics, health, clock, log, events, fail },
@@ -214,17 +203,6 @@ async function* beginParts(
   yield () => daemon.stop();
   // Only IPVS has an estimator.
   if (daemon.view.mode === "ipvs") yield watchEstimator({ clock, log, sysctl, view: daemon.view });
-}
-
-/** Rejects if this node does not support the configured way to write rules. */
-async function checkRules(config: Config, { clock }: RunContext): Promise<void> {
-  const context = { clock, log: silentLogger };
-  const kernel = await openNodeKernel(config, context);
-  try {
-    if (config.mode !== "userspace") await supportedFamilies(kernel, silentLogger);
-  } finally {
-    kernel.close();
-  }
 }
 
 /** Passes Nodes and successful syncs to the code that removes the taint. */
@@ -320,10 +298,18 @@ async function* beginUserspaceParts(
 ): AsyncGenerator<Stop> {
   const common = yield* beginCommonParts(config, parts);
   const { beginUserspace } = await import("./userspace/begin-userspace.ts");
+  const shown = { object: parts.shown.object };
+  const started = Promise.withResolvers<RunningUserspace>();
+  yield* followConfig(started.promise, { ...parts, health: common.health, current: shown });
   let view: ModeView | undefined;
-  const { object } = parts.shown;
-  yield* beginAnswers(config, { ...parts, ...common, object: () => object, view: () => view });
+  yield* beginAnswers(config, {
+    ...parts,
+    ...common,
+    object: () => shown.object,
+    view: () => view,
+  });
   const running = await beginUserspace(config, { ...parts, ...common, ...withTaint(common) });
+  started.resolve(running);
   view = running.view;
   yield running.stop;
 }
@@ -334,17 +320,6 @@ function keepMemoryPrivate({ forbidCoreDumps, log }: RunContext): void {
     forbidCoreDumps();
   } catch (error) {
     log.warn("Cannot disable core dumps, which may contain credentials", { err: error });
-  }
-}
-
-/**
- * Applies reloaded conntrack limits. If this fails, logs an error; the rest of the configuration still applies.
- */
-async function limitConntrack(kernel: Kernel, config: Config, log: Logger): Promise<void> {
-  try {
-    await prepareConntrack(kernel, config, log);
-  } catch (error) {
-    log.error("Cannot set conntrack limits", { err: error });
   }
 }
 

@@ -55,7 +55,6 @@ export interface Daemon {
 export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
   const { config, events = silentEvents } = parts;
   const kernel = config.observeOnly ? observeOnly(parts.kernel) : parts.kernel;
-  const live = { current: config };
   const healthChecks = new ServiceHealthServers({
     ...parts,
     held: parts.holderRecord?.held ?? new Map(),
@@ -63,21 +62,16 @@ export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
       events.record(healthPortFailedEvent(config.nodeName, service, { port }, reason)),
   });
   const begin = config.mode === "iptables" ? beginIptables : beginIpvs;
-  const { mode, settled, stop } = await runMode({ ...parts, kernel, events }, (shared) =>
-    begin({
-      ...{ ...parts, ...shared, events, kernel, live, healthChecks },
-      onNodeReady: (node, families) =>
-        reportFamilies({ config: live.current, families, node }, parts),
-    }),
+  const { mode, settled, reconfigure, stop } = await runMode(
+    { ...parts, kernel, events },
+    (shared) =>
+      begin({
+        ...{ ...parts, ...shared, events, kernel, healthChecks },
+        onNodeReady: (node, families) =>
+          reportFamilies({ config: shared.live.current, families, node }, parts),
+      }),
   );
-  return {
-    ...{ families: mode.families, view: mode.view, settled, stop },
-    reconfigure: async (next) => {
-      await mode.configure(next);
-      live.current = next;
-      mode.loop.reconfigured();
-    },
-  };
+  return { families: mode.families, view: mode.view, settled, reconfigure, stop };
 }
 
 /** Logs the IP families and each mismatch. Ends the program at the first fatal one. */

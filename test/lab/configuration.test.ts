@@ -29,8 +29,8 @@ spec: { clusterIP: 10.96.0.20, ports: [{ port: 80 }] }
 
 const head = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
 
-function writeConfig(lines: string): void {
-  writeFileSync(file, `${head}mode: ipvs\nhostnameOverride: node-1\n${lines}\n`);
+function writeConfig(lines: string, mode: "ipvs" | "userspace" = "ipvs"): void {
+  writeFileSync(file, `${head}mode: ${mode}\nhostnameOverride: node-1\n${lines}\n`);
 }
 
 const programs: Program[] = [];
@@ -121,16 +121,32 @@ describe("a configuration file with an empty mode", () => {
 });
 
 describe("a changed configuration file", () => {
-  it("stops the program with exit status 1", async () => {
-    writeConfig("");
+  for (const mode of ["ipvs", "userspace"] as const) {
+    it(`stops the program with exit status 1 in ${mode} mode`, async () => {
+      writeConfig("", mode);
+      const program = start(["--config", file]);
+      await program.prints(synced);
+      appendFileSync(file, "# touched\n");
+      assert.deepEqual(await program.ends(), { code: 1, signal: null });
+      assert.equal(
+        program.failures.join(),
+        `Configuration file ${file} was written, exiting to restart`,
+      );
+    });
+  }
+
+  it("is applied without a restart with configReload in userspace mode", async () => {
+    const own = "kubeIpvs: {configReload: true}";
+    writeConfig(own, "userspace");
     const program = start(["--config", file]);
     await program.prints(synced);
-    appendFileSync(file, "# touched\n");
-    assert.deepEqual(await program.ends(), { code: 1, signal: null });
-    assert.equal(
-      program.failures.join(),
-      `Configuration file ${file} was written, exiting to restart`,
-    );
+    writeConfig(`${own}\nnodePortAddresses: [10.0.0.0/8]\nbindAddress: 127.0.0.1`, "userspace");
+    await program.prints(/"Changed settings require a restart" settings=\["bindAddress"\]/);
+    const served = await fetch("http://127.0.0.1:10249/configz");
+    const { "kubeproxy.config.k8s.io": shown } = (await served.json()) as {
+      readonly "kubeproxy.config.k8s.io": Readonly<Record<string, unknown>>;
+    };
+    assert.deepEqual(shown["nodePortAddresses"], ["10.0.0.0/8"]);
   });
 
   it("is applied without a restart with configReload, and settings that need a restart are logged", async () => {

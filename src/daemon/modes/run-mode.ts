@@ -3,7 +3,7 @@ import { removeEarlierTunnelLinks } from "../leftovers/rule-leftovers.ts";
 import { BackendWatch } from "../node/backend-watch.ts";
 import { rememberServers } from "../node/node-network.ts";
 import { startingEvent } from "../report/events.ts";
-import type { DaemonParts } from "../start.ts";
+import type { Daemon, DaemonParts } from "../start.ts";
 import { sourceListener } from "../sync/source-listener.ts";
 import type { ModeContext, RunningMode } from "./mode.ts";
 
@@ -14,16 +14,12 @@ export type RunModeParts = Pick<ModeContext, "events"> &
 
 /** The parts that each mode provides. */
 export type BegunMode = Pick<RunningMode, "iptables" | "families" | "loop"> &
-  Partial<Pick<RunningMode, "servedBefore" | "removeLeftovers">> & {
+  Partial<Pick<RunningMode, "servedBefore" | "removeLeftovers" | "configure">> & {
     readonly view: Pick<RunningMode["view"], "history">;
   };
 
-export interface RunOfMode<M> {
+export interface RunOfMode<M> extends Pick<Daemon, "settled" | "reconfigure" | "stop"> {
   readonly mode: M;
-  /** Resolves when everything that the source has reported so far is served. */
-  settled(): Promise<void>;
-  /** Stops the source and the loop. */
-  stop(): Promise<void>;
 }
 
 /**
@@ -32,11 +28,13 @@ export interface RunOfMode<M> {
  */
 export async function runMode<M extends BegunMode>(
   parts: RunModeParts,
-  begin: (shared: Pick<ModeContext, "apiServers" | "onReport">) => Promise<M>,
+  begin: (shared: Pick<ModeContext, "apiServers" | "live" | "onReport">) => Promise<M>,
 ): Promise<RunOfMode<M>> {
   const { config, source, events } = parts;
   const stopped = new AbortController();
+  const live = { current: config };
   const mode = await begin({
+    live,
     apiServers: rememberServers(() => source.servers?.() ?? []),
     onReport: (report) => {
       parts.onReport?.(report);
@@ -64,6 +62,11 @@ export async function runMode<M extends BegunMode>(
   return {
     mode,
     settled: () => loop.settled(),
+    reconfigure: async (next) => {
+      await mode.configure?.(next);
+      live.current = next;
+      loop.reconfigured();
+    },
     stop: async () => {
       stopped.abort();
       backendWatch?.stop();

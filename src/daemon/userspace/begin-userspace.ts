@@ -39,7 +39,8 @@ export interface UserspaceParts
 }
 
 /** The running userspace mode. */
-export interface RunningUserspace extends Pick<RunOfMode<unknown>, "settled" | "stop"> {
+export interface RunningUserspace
+  extends Pick<RunOfMode<unknown>, "settled" | "reconfigure" | "stop"> {
   readonly view: ListenersView;
   /** In observe-only mode, the listeners that startup would open. Empty before the first sync. */
   readonly toOpen: () => readonly SoughtListener[];
@@ -61,15 +62,18 @@ export async function beginUserspace(
   const reporter = new LoopReporter({ ...parts, nodeName: config.nodeName });
   const ran = parts.modeRecord?.earlier ?? new Set();
   const removal = whole && { removeLeftovers: leftoverRemoval(whole, config, { clock, log, ran }) };
-  const { mode, settled, stop } = await runMode({ ...parts, config }, async (shared) => {
-    const own = { proxier, families, reporter, tables: usable };
-    const kernel = usable ?? socketlessNetwork;
-    const loop = new UserspaceLoop({ ...parts, ...shared, ...own, kernel }, { current: config });
-    return { loop, families, iptables, view: reporter, ...removal };
-  });
+  const { mode, settled, reconfigure, stop } = await runMode(
+    { ...parts, config },
+    async (shared) => {
+      const own = { proxier, families, reporter, tables: usable };
+      const kernel = usable ?? socketlessNetwork;
+      const loop = new UserspaceLoop({ ...parts, ...shared, ...own, kernel }, shared.live);
+      return { loop, families, iptables, view: reporter, ...removal };
+    },
+  );
   const { loop } = mode;
   return {
-    ...{ settled, toOpen: () => observed?.toOpen() ?? none },
+    ...{ settled, reconfigure, toOpen: () => observed?.toOpen() ?? none },
     view: viewOf({ loop, proxier, usable, history: reporter.history }, config, clock, families),
     stop: async () => {
       await stop();

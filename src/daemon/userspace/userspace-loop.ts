@@ -80,7 +80,11 @@ export class UserspaceLoop extends Loop<ListenerPlan, ModeFindings, UserspaceLoo
       },
       parts,
     );
-    this.checks = { start: () => period.start(), configure() {}, stop: () => period.stop() };
+    this.checks = {
+      start: () => period.start(),
+      configure: () => period.configure({ intervalMs: live.current.syncPeriodMs }),
+      stop: () => period.stop(),
+    };
   }
 
   /**

@@ -97,6 +97,17 @@ describe("changes to several settings", () => {
     assert.deepEqual(changeConfig(state, first).needRestart, []);
   });
 
+  it("of the listening address and the drain deadline need a restart in userspace mode", () => {
+    const mode = { "proxy-mode": "userspace" };
+    const changed = {
+      ...{ "bind-address": "127.0.0.1", "kube-ipvs-tcp-drain-deadline": "9s" },
+      ...{ "nodeport-addresses": "10.0.0.0/8" },
+    };
+    const { applied, needRestart } = changeConfig(load(mode), load({ ...mode, ...changed }));
+    assert.deepEqual(applied, ["nodePortAddresses"]);
+    assert.deepEqual(needRestart, ["bindAddress", "kubeIpvs.tcpDrainDeadline"]);
+  });
+
   it("keep the running mode if an empty one is replaced together with the profile that allowed it", () => {
     const head = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
     const running = load({}, `${head}kubeIpvs: {profile: kube-proxy}\n`);
