@@ -112,7 +112,7 @@ export async function openConnections(
   return holders;
 }
 
-/** Closes connections. Returns how many there were, and how many were no longer open. */
+/** Closes connections. Returns how many there were, and how many had ended or no longer transferred data. */
 export async function closeConnections(
   holders: readonly Holder[],
 ): Promise<{ readonly count: number; readonly broken: number }> {

@@ -8,6 +8,8 @@ import { connect, type Socket } from "node:net";
 import { enterNetworkNamespace } from "./netns/network-namespace.ts";
 
 const answerTimeoutMs = 60_000;
+/** More than the longest answer to one line. */
+const keptLength = 10_000;
 
 /** Opens sockets in a namespace other than `node`. No other code may open sockets at the same time. */
 export async function openIn<T>(namespace: string, open: () => Promise<T>): Promise<T> {
@@ -22,7 +24,9 @@ export async function openIn<T>(namespace: string, open: () => Promise<T>): Prom
 /** A TCP connection from the client. */
 export class Connection {
   readonly #socket: Socket;
+  /** The end of what was received. */
   #text = "";
+  #firstLine: string | undefined;
   #byteCount = 0;
   #onData = (): void => {};
   /** Error code that ended the connection, or `end` for a graceful close. Undefined while it is open. */
@@ -32,7 +36,10 @@ export class Connection {
     this.#socket = socket;
     socket.on("data", (bytes: Buffer) => {
       this.#byteCount += bytes.length;
-      if (this.#text.length < 10_000) this.#text += bytes.toString("latin1");
+      const text = this.#text + bytes.toString("latin1");
+      if (this.#firstLine === undefined && text.includes("\n"))
+        [this.#firstLine] = text.split("\n");
+      this.#text = text.slice(-keptLength);
       this.#onData();
     });
     socket.on("error", (error: NodeJS.ErrnoException) => {
@@ -67,8 +74,8 @@ export class Connection {
 
   /** The pod's name, from its first line. */
   async name(): Promise<string> {
-    await this.#until(() => this.#text.includes("\n"));
-    return this.#text.split("\n")[0] ?? "";
+    await this.#until(() => this.#firstLine !== undefined);
+    return this.#firstLine ?? "";
   }
 
   /** Sends one line and waits for the answer. Rejects if none arrives. */

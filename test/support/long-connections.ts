@@ -1,14 +1,17 @@
 /**
  * Keeps connections open. `echo PORT` returns the bytes that it receives. `connect ADDRESS PORT` opens ten connections
  * and sends a byte over each every half second. On SIGTERM, it prints the number of connections, answers and broken
- * connections (an error, a close, or ten seconds without an answer). Sending more bytes would cause a third of all work
- * in the lab without improving results.
+ * connections (an error, a close, or ten seconds without an answer, also to a last byte). Sending more bytes would cause a
+ * third of all work in the lab without improving results.
  */
+import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
+import { setTimeout as pause } from "node:timers/promises";
 
 const connectionCount = 10;
 const intervalMs = 500;
-const silenceMs = 10_000;
+/** Bytes without an answer: ten seconds. The socket's own timeout would start again at each byte that is sent. */
+const mostUnanswered = 20;
 
 function serve(port: number): void {
   createServer((socket) => {
@@ -23,45 +26,53 @@ interface Tally {
   broken: number;
 }
 
-function hold(address: string, port: number, tally: Tally): () => void {
+/** Returns a function that waits for the answer to a last byte, then closes the connection. */
+function hold(address: string, port: number, tally: Tally): () => Promise<void> {
   const socket: Socket = connect(port, address);
-  let isOver = false;
+  let [isOver, unanswered] = [false, 0];
   const breakOff = (): void => {
     if (!isOver) tally.broken += 1;
     isOver = true;
+    clearInterval(timer);
     socket.destroy();
   };
   socket.on("connect", () => {
     tally.opened += 1;
   });
   socket.on("data", (chunk: Buffer) => {
+    unanswered = 0;
     tally.echoes += chunk.length;
   });
   socket.on("error", breakOff);
   socket.on("close", breakOff);
-  socket.setTimeout(silenceMs, breakOff);
-  const timer = setInterval(() => socket.write("x"), intervalMs);
-  return () => {
+  const timer = setInterval(() => {
+    unanswered += 1;
+    if (unanswered > mostUnanswered) breakOff();
+    else socket.write("x");
+  }, intervalMs);
+  return async () => {
+    socket.write("x");
+    const wanted = socket.bytesWritten;
+    while (!isOver && socket.bytesRead < wanted) await pause(intervalMs / 10);
     isOver = true;
     clearInterval(timer);
     socket.destroy();
   };
 }
 
-function keepConnections(address: string, port: number): void {
+async function keepConnections(address: string, port: number): Promise<void> {
   const tally: Tally = { opened: 0, echoes: 0, broken: 0 };
-  const ends: (() => void)[] = [];
+  const ends: (() => Promise<void>)[] = [];
   // The echo server may still be starting.
   setTimeout(() => {
     for (let made = 0; made < connectionCount; made++) ends.push(hold(address, port, tally));
   }, 1_000);
-  process.on("SIGTERM", () => {
-    for (const end of ends) end();
-    console.log(JSON.stringify(tally));
-    process.exit(0);
-  });
+  await once(process, "SIGTERM");
+  await Promise.all(ends.map((end) => end()));
+  console.log(JSON.stringify(tally));
+  process.exit(0);
 }
 
 const [role, ...rest] = process.argv.slice(2);
 if (role === "echo") serve(Number(rest[0]));
-else keepConnections(rest[0] ?? "", Number(rest[1]));
+else await keepConnections(rest[0] ?? "", Number(rest[1]));

@@ -95,6 +95,6 @@ async function connectionProblems(held: RunningCommand): Promise<readonly string
   const output = outputOf(await held.stop(), "the client's pod");
   const lines = output.trim().split("\n");
   const { ending, pings, name } = parseJson(lines.at(-1) ?? "") as HeldConnection;
-  if (ending !== "open") return [`the open connection to ${name} was closed: ${ending}`];
+  if (ending !== "open") return [`the open connection to ${name} broke: ${ending}`];
   return pings > 0 ? [] : [`the open connection to ${name} transferred no data`];
 }

@@ -4,40 +4,17 @@
  */
 import { once } from "node:events";
 import { writeSync } from "node:fs";
-import { connect } from "node:net";
-import { createInterface } from "node:readline";
-import { systemErrorCode } from "../../base/system-error-text.ts";
-import { type HeldConnection, readGreeting, requests } from "./conversation.ts";
+import { openConnection } from "./open-connection.ts";
 
 const pingPeriodMs = 200;
-const connectMs = 5_000;
 
 /** Rejects if the connection cannot be opened. */
 export async function run([host = "", port = ""]: readonly string[]): Promise<undefined> {
   const stopped = Promise.race([once(process.stdin, "data"), once(process.stdin, "end")]);
-  const socket = connect({ host, port: Number(port), timeout: connectMs });
-  const lines = createInterface(socket);
-  const opened = Promise.withResolvers<string>();
-  const over = Promise.withResolvers<string>();
-  socket.on("connect", () => socket.setTimeout(0));
-  socket.on("timeout", () => socket.destroy(new Error("timeout")));
-  socket.on("error", (error) => over.resolve(systemErrorCode(error) ?? error.message));
-  socket.on("close", () => over.resolve("end"));
-  lines.on("error", () => {});
-  lines.once("line", opened.resolve);
-  socket.write(`${requests.hold}\n`);
-  const unopened = over.promise.then((ending) => {
-    throw new Error(`Cannot connect to ${host}:${port}: ${ending}`);
-  });
-  const { name } = readGreeting(await Promise.race([opened.promise, unopened]));
-  writeSync(1, `${JSON.stringify({ name })}\n`);
-  let pings = 0;
-  lines.on("line", () => {
-    pings += 1;
-  });
-  const timer = setInterval(() => socket.write("ping\n"), pingPeriodMs);
-  const ending = await Promise.race([over.promise, stopped.then(() => "open")]);
+  const connection = await openConnection(host, Number(port));
+  writeSync(1, `${JSON.stringify({ name: connection.name })}\n`);
+  const timer = setInterval(connection.ping, pingPeriodMs);
+  await Promise.race([connection.closed, stopped]);
   clearInterval(timer);
-  socket.destroy();
-  writeSync(1, `${JSON.stringify({ name, pings, ending } satisfies HeldConnection)}\n`);
+  writeSync(1, `${JSON.stringify(await connection.end())}\n`);
 }
