@@ -9,7 +9,7 @@ export interface Right {
 export const neededRights: readonly Right[] = [
   ...rightsTo("", "services", ["list", "watch"]),
   ...rightsTo("discovery.k8s.io", "endpointslices", ["list", "watch"]),
-  ...rightsTo("", "nodes", ["get", "list", "watch"]),
+  ...rightsTo("", "nodes", ["list", "watch"]),
   ...rightsTo("events.k8s.io", "events", ["create", "patch"]),
 ];
 

@@ -22,7 +22,15 @@ interface AuditEvent {
 export interface PolicyRule {
   readonly apiGroups?: readonly string[];
   readonly resources?: readonly string[];
+  /** Paths. `*` at the end matches any rest. */
+  readonly nonResourceURLs?: readonly string[];
   readonly verbs: readonly string[];
+}
+
+interface Subject {
+  readonly kind: string;
+  readonly name: string;
+  readonly namespace?: string;
 }
 
 /** A ClusterRole or a ClusterRoleBinding. */
@@ -31,27 +39,43 @@ export interface RoleObject {
   readonly metadata: { readonly name: string };
   readonly rules?: readonly PolicyRule[] | null;
   readonly roleRef?: { readonly name: string };
-  readonly subjects?: readonly {
-    readonly kind: string;
-    readonly name: string;
-    readonly namespace?: string;
-  }[];
+  readonly subjects?: readonly Subject[];
 }
 
-/** The rules of the ClusterRoles that are bound to a proxy's user. */
-export function grantedRules(objects: readonly RoleObject[]): readonly PolicyRule[] {
-  const bound = objects
-    .filter(({ subjects = [] }) =>
-      subjects.some(({ kind, name, namespace }) =>
-        kind === "User"
-          ? name === certificateUser
-          : kind === account.kind && name === account.name && namespace === account.namespace,
-      ),
-    )
-    .map(({ roleRef }) => roleRef?.name);
-  return objects
-    .filter(({ kind, metadata }) => kind === "ClusterRole" && bound.includes(metadata.name))
-    .flatMap(({ rules }) => rules ?? []);
+/** The rules that apply to a proxy. */
+export interface ProxyRules {
+  /** From bindings of the proxy's user. */
+  readonly own: readonly PolicyRule[];
+  /** From bindings of groups. They also apply to other users. */
+  readonly shared: readonly PolicyRule[];
+}
+
+export const noRules: ProxyRules = { own: [], shared: [] };
+
+/** The API server adds service accounts to all of these groups, and the certificate's user to the last one. */
+const groups = [
+  "system:serviceaccounts",
+  `system:serviceaccounts:${account.namespace}`,
+  "system:authenticated",
+];
+
+export function grantedRules(objects: readonly RoleObject[]): ProxyRules {
+  const rulesFor = (isMeant: (subject: Subject) => boolean): readonly PolicyRule[] => {
+    const bound = objects
+      .filter(({ subjects = [] }) => subjects.some(isMeant))
+      .map(({ roleRef }) => roleRef?.name);
+    return objects
+      .filter(({ kind, metadata }) => kind === "ClusterRole" && bound.includes(metadata.name))
+      .flatMap(({ rules }) => rules ?? []);
+  };
+  return {
+    own: rulesFor(({ kind, name, namespace }) =>
+      kind === "User"
+        ? name === certificateUser
+        : kind === account.kind && name === account.name && namespace === account.namespace,
+    ),
+    shared: rulesFor(({ kind, name }) => kind === "Group" && groups.includes(name)),
+  };
 }
 
 /** One verb on one resource. */
@@ -73,23 +97,25 @@ export const auditPolicy: object = {
   rules: [{ level: "Metadata", users }, { level: "None" }],
 };
 
-/** Every used or granted verb, by resource. `rules` are those of the proxy's roles. */
-export function requestCounts(log: string, rules: readonly PolicyRule[]): readonly RequestCount[] {
+/** Every verb that was used or that the proxy's own roles grant, by resource. */
+export function requestCounts(log: string, { own, shared }: ProxyRules): readonly RequestCount[] {
   const events = log
     .split("\n")
     .filter((line) => line !== "")
     .map((line) => JSON.parse(line) as AuditEvent);
   const used = Map.groupBy(events, (event) => `${resourceOf(event)} ${event.verb}`);
-  const granted = new Set(rules.flatMap(grantsOf));
+  const granted = new Set(own.flatMap(grantsOf));
+  const isShared = (key: string): boolean => shared.flatMap(grantsOf).some(matcherOf(key));
   return [...new Set([...used.keys(), ...granted])].sort().map((key) => {
     const [resource = "", verb = ""] = key.split(" ");
     const requests = used.get(key) ?? [];
     const forbidden = requests.filter(({ responseStatus }) => responseStatus?.code === 403).length;
-    return { verb, resource, count: requests.length, forbidden, isGranted: granted.has(key) };
+    const isGranted = granted.has(key) || isShared(key);
+    return { verb, resource, count: requests.length, forbidden, isGranted };
   });
 }
 
-export function readAuditLog(path: string, rules: readonly PolicyRule[]): readonly RequestCount[] {
+export function readAuditLog(path: string, rules: ProxyRules): readonly RequestCount[] {
   return requestCounts(readFileSync(path, "utf8"), rules);
 }
 
@@ -103,8 +129,19 @@ function nameOf(resource: string, group: string): string {
   return group === "" ? resource : `${resource}.${group}`;
 }
 
-function grantsOf({ apiGroups = [], resources = [], verbs }: PolicyRule): readonly string[] {
-  return apiGroups.flatMap((group) =>
-    resources.flatMap((resource) => verbs.map((verb) => `${nameOf(resource, group)} ${verb}`)),
-  );
+/** `RESOURCE VERB` or `PATH VERB`. */
+function grantsOf(rule: PolicyRule): readonly string[] {
+  const { apiGroups = [], resources = [], nonResourceURLs = [], verbs } = rule;
+  const names = apiGroups.flatMap((group) => resources.map((resource) => nameOf(resource, group)));
+  return [...names, ...nonResourceURLs].flatMap((name) => verbs.map((verb) => `${name} ${verb}`));
+}
+
+/** Whether a grant applies to `key`. A path or a verb in the grant may end with `*`. */
+function matcherOf(key: string): (grant: string) => boolean {
+  const words = key.split(" ");
+  return (grant) =>
+    grant.split(" ").every((pattern, index) => {
+      const word = words[index] ?? "";
+      return pattern.endsWith("*") ? word.startsWith(pattern.slice(0, -1)) : word === pattern;
+    });
 }

@@ -12,9 +12,11 @@ import { differencesOf, type EndpointSlice } from "./compare-slices.ts";
 import { ControlPlane } from "./control-plane.ts";
 import { writeCredentials } from "./credentials.ts";
 import { createNetwork, inNamespace } from "./network.ts";
-import { type Options, positiveInteger } from "./options.ts";
+import { positiveInteger } from "./options.ts";
 import { apply, applyStatus } from "./proxy.ts";
 import { namespace, randomObjects } from "./random-endpoints.ts";
+import { recordRun } from "./record-run.ts";
+import type { RunCounts } from "./run-table.ts";
 import { project, runProgram } from "./with-cluster.ts";
 
 const settlingSeconds = 300;
@@ -72,11 +74,7 @@ async function createObjects(cluster: Cluster, seed: number, services: number): 
   );
 }
 
-async function compare(
-  cluster: LabCluster,
-  options: Options<"services" | "seed">,
-): Promise<number> {
-  const [seed, services] = [Number(options.seed), Number(options.services)];
+async function compare(cluster: LabCluster, seed: number, services: number): Promise<RunCounts> {
   createNetwork([]);
   writeCredentials(join(cluster.folder, "credentials"), []);
   const enabled = ["serviceaccount-controller", "endpointslice-controller"];
@@ -101,7 +99,15 @@ async function compare(
   console.log(
     `seed ${seed}: ${theirs.length} and ${ours.length} slices, ${differences.length} differences`,
   );
-  return differences.length === 0 ? 0 : 1;
+  const counted = `Services with Pods, seed ${seed}`;
+  const [failure = ""] = differences;
+  return { counted, count: services, failed: differences.length, failure };
 }
 
-await runProgram({ services: positiveInteger(200), seed: positiveInteger(1) }, compare);
+const name = { run: "compare-slices", proxy: "kube-ipvs", mode: "endpoint-controller", kernel: "" };
+const known = { services: positiveInteger(200), seed: positiveInteger(1) };
+await runProgram(known, (cluster, options) =>
+  recordRun(cluster, options, name, () =>
+    compare(cluster, Number(options.seed), Number(options.services)),
+  ),
+);

@@ -2,6 +2,8 @@
 import { withRows } from "./result-table.ts";
 
 export interface FaultResult {
+  /** As in ONLY. */
+  readonly name: string;
   /** Description of the fault. */
   readonly fault: string;
   /** Time until all nodes served the endpoint that was changed after the fault. Undefined if this never happened. */
@@ -14,14 +16,14 @@ export interface FaultResult {
 }
 
 const head = [
-  ...["fault", "seconds until a changed endpoint serves", "connections", "broken"],
+  ...["name", "fault", "seconds until a changed endpoint serves", "connections", "broken"],
   ...["commit", "date"],
 ];
 
 /** Returns the lines of `earlier`, with those of the same faults replaced by `results`. */
 export function withResults(earlier: string, results: readonly FaultResult[]): string {
-  const rows = results.map(({ fault, seconds, held, broken, commit, date }) => {
-    return [fault, seconds?.toFixed(1) ?? "never", held, broken, commit, date];
+  const rows = results.map(({ name, fault, seconds, held, broken, commit, date }) => {
+    return [name, fault, seconds?.toFixed(1) ?? "never", held, broken, commit, date];
   });
   return withRows(earlier, head, rows, 1);
 }

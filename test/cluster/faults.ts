@@ -7,8 +7,6 @@
  * Exit status 1: a connection broke, or a changed endpoint was not served. 2: the cluster could not be brought up.
  * 130: interrupted.
  */
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { backendOn, canaryAnswers, canaryService, pointCanary } from "./canary.ts";
 import type { LabCluster } from "./cluster.ts";
 import { controlPlaneFaults, type Fault, type Faulty } from "./fault-steps.ts";
@@ -17,10 +15,10 @@ import { nodeFaults } from "./node-faults.ts";
 import { startNode } from "./nodes.ts";
 import { type Options, positiveInteger, someOf } from "./options.ts";
 import { apply, installKubeIpvs, packImage } from "./proxy.ts";
+import { rewriteTable } from "./report-files.ts";
 import { closeConnections, holdNodePorts, nodeAddresses, shopIsOpen, shopObjects } from "./shop.ts";
-import { bringUp, build, commit, project, runProgram } from "./with-cluster.ts";
+import { bringUp, build, commitAndDate, runProgram } from "./with-cluster.ts";
 
-const table: string = join(project, "docs/reports/data/cluster-faults.tsv");
 const heldPerNode = 25;
 const allFaults: readonly Fault[] = [...controlPlaneFaults, ...nodeFaults];
 
@@ -46,8 +44,8 @@ async function run(fault: Fault, faulty: Faulty): Promise<FaultResult> {
   }
   const { count, broken } = await closeConnections([holder]);
   console.log(`${count} connections were open the whole time, ${broken} broke`);
-  const date = new Date().toISOString().slice(0, 10);
-  return { fault: title, seconds, held: count, broken, commit: commit(), date };
+  const { name } = fault;
+  return { name, fault: title, seconds, held: count, broken, ...commitAndDate() };
 }
 
 async function breakCluster(
@@ -71,8 +69,7 @@ async function breakCluster(
   const wanted = options.only.split(",");
   for (const fault of allFaults.filter(({ name }) => wanted.includes(name))) {
     results.push(await run(fault, faulty));
-    const earlier = existsSync(table) ? readFileSync(table, "utf8") : "";
-    writeFileSync(table, withResults(earlier, results));
+    rewriteTable("cluster-faults.tsv", (earlier) => withResults(earlier, results));
   }
   const isGood = ({ seconds, broken }: FaultResult): boolean =>
     seconds !== undefined && broken === 0;

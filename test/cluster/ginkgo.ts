@@ -1,4 +1,5 @@
 /** Reads spec results from e2e.test's output and report. */
+import { skipReason } from "./skip-reasons.ts";
 
 export type SpecState = "passed" | "failed" | "skipped";
 
@@ -24,22 +25,31 @@ interface ReportedSpec {
 
 export type GinkgoReport = readonly { readonly SpecReports: readonly ReportedSpec[] | null }[];
 
-/**
- * Returns the specs that ran or skipped themselves, by title. Omits specs outside the focus, which were skipped without a
- * reason.
- */
-export function specResults(report: GinkgoReport): readonly SpecResult[] {
-  const specs = report.flatMap(({ SpecReports }) => SpecReports ?? []);
-  return specs
-    .filter(({ LeafNodeType, State, Failure }) => {
-      return LeafNodeType === "It" && (State !== "skipped" || Failure !== undefined);
+/** Regular expressions for titles. */
+export interface Selection {
+  readonly focus: string;
+  readonly skip: string;
+}
+
+/** Returns the specs in the focus, by title. Those that `skip` excludes have a reason from skip-reasons.ts. */
+export function specResults(
+  report: GinkgoReport,
+  { focus, skip }: Selection,
+): readonly SpecResult[] {
+  const [isFocused, isExcluded] = [new RegExp(focus), new RegExp(skip || "(?!)")];
+  return report
+    .flatMap(({ SpecReports }) => SpecReports ?? [])
+    .filter(({ LeafNodeType }) => LeafNodeType === "It")
+    .flatMap((spec) => {
+      const title = [...(spec.ContainerHierarchyTexts ?? []), spec.LeafNodeText].join(" ");
+      const state = stateOf(spec.State);
+      // Only a spec that skipped itself has a message.
+      const isUnselected = state === "skipped" && spec.Failure === undefined;
+      if (isUnselected && !(isFocused.test(title) && isExcluded.test(title))) return [];
+      const message = isUnselected ? skipReason(title) : (spec.Failure?.Message ?? "");
+      const reason = message.trim().split("\n")[0] ?? "";
+      return { title, state, seconds: spec.RunTime / 1e9, reason };
     })
-    .map(({ ContainerHierarchyTexts, LeafNodeText, State, RunTime, Failure }) => ({
-      title: [...(ContainerHierarchyTexts ?? []), LeafNodeText].join(" "),
-      state: stateOf(State),
-      seconds: RunTime / 1e9,
-      reason: (Failure?.Message ?? "").trim().split("\n")[0] ?? "",
-    }))
     .sort((a, b) => (a.title < b.title ? -1 : 1));
 }
 

@@ -29,17 +29,25 @@ export function observations({ buckets }: Histogram): number {
   return buckets.at(-1)?.[1] ?? 0;
 }
 
+/** The bounds of the bucket that contains the quantile. Undefined if there are no observations. */
+export function bucketOf(
+  histogram: Histogram,
+  share: number,
+): readonly [lower: number, upper: number] | undefined {
+  const rank = share * observations(histogram);
+  const index = histogram.buckets.findIndex(([, count]) => count >= rank);
+  const [upper, count] = histogram.buckets[index] ?? [0, 0];
+  return count === 0 ? undefined : [histogram.buckets[index - 1]?.[0] ?? 0, upper];
+}
+
 /** Interpolates within a bucket, as Prometheus's histogram_quantile does. Undefined if there are no observations. */
 export function quantile(histogram: Histogram, share: number): number | undefined {
-  const total = observations(histogram);
-  if (total === 0) return undefined;
-  const rank = share * total;
-  let [lower, below] = [0, 0];
-  for (const [bound, count] of histogram.buckets) {
-    if (count >= rank && bound !== Number.POSITIVE_INFINITY)
-      return count === below ? bound : lower + ((bound - lower) * (rank - below)) / (count - below);
-    if (bound !== Number.POSITIVE_INFINITY) lower = bound;
-    below = count;
-  }
-  return lower;
+  const bucket = bucketOf(histogram, share);
+  if (bucket === undefined) return undefined;
+  const [lower, upper] = bucket;
+  if (upper === Number.POSITIVE_INFINITY) return lower;
+  const counts = new Map(histogram.buckets);
+  const [below, count] = [counts.get(lower) ?? 0, counts.get(upper) ?? 0];
+  const rank = share * observations(histogram);
+  return lower + ((upper - lower) * (rank - below)) / (count - below);
 }

@@ -9,23 +9,31 @@
  * of the two measurements. Exit status 1: a proxy did not program every change. 2: the cluster could not be brought up.
  * 130: interrupted.
  */
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { requestCounts } from "./audit.ts";
+import { noRules, requestCounts } from "./audit.ts";
 import { credential, eventually, kubectl, type LabCluster } from "./cluster.ts";
 import { auditLog } from "./control-plane.ts";
-import { type Histogram, observations, quantile, readHistogram, since } from "./histogram.ts";
+import {
+  bucketOf,
+  type Histogram,
+  observations,
+  quantile,
+  readHistogram,
+  since,
+} from "./histogram.ts";
+import { latencyHead } from "./latency-text.ts";
 import { manyPods, namespace, podName, podsPerService } from "./many-pods.ts";
 import { gateway, inNamespace } from "./network.ts";
 import { runShell } from "./operator.ts";
 import { type Options, oneOf, positiveInteger } from "./options.ts";
 import { apply, applyStatus, installKubeIpvs, notReadyTaint, packImage } from "./proxy.ts";
 import type { Traffic } from "./relay.ts";
+import { rewriteTable } from "./report-files.ts";
 import { withRows } from "./result-table.ts";
-import { bringUp, build, commit, project, runProgram } from "./with-cluster.ts";
+import { bringUp, build, commitAndDate, runProgram } from "./with-cluster.ts";
 
-const table: string = join(project, "docs/reports/data/cluster-latency.tsv");
 const metric = "kubeproxy_network_programming_duration_seconds";
 /** The API server listens on port 6443 of all addresses, so the relay needs another port. Only proxies use it. */
 const relayPort = "6444";
@@ -104,7 +112,7 @@ async function read(cluster: LabCluster): Promise<Reading> {
     await runShell(inNamespace("sh", "-ec", command), { signal: cluster.signal });
     pages.push(readFileSync(page, "utf8"));
   }
-  const counts = requestCounts(readFileSync(auditLog(cluster), "utf8"), []);
+  const counts = requestCounts(readFileSync(auditLog(cluster), "utf8"), noRules);
   return {
     traffic: JSON.parse(readFileSync(trafficFile(cluster), "utf8")) as Traffic,
     requests: counts.reduce((sum, { count }) => sum + count, 0),
@@ -122,30 +130,29 @@ async function measure(cluster: LabCluster, options: Options<keyof typeof known>
   const idle = await read(cluster);
   console.log(`one change per second for ${seconds} s`);
   const pods = Array.from({ length: services }, (_, service) => podName(service, 0));
-  const changes = [join(import.meta.dirname, "change-pods.ts"), credential(cluster, "")];
-  await runShell(inNamespace(process.execPath, ...changes, namespace, String(seconds), ...pods), {
+  const program = [join(import.meta.dirname, "change-pods.ts"), credential(cluster, "")];
+  await runShell(inNamespace(process.execPath, ...program, namespace, String(seconds), ...pods), {
     signal: cluster.signal,
   });
   const end = await read(cluster);
   const nodeCount = cluster.nodeNames.length;
   const programming = since(idle.programming, end.programming);
-  const shown = [0.5, 0.99].map((share) => quantile(programming, share)?.toFixed(2) ?? "");
+  const changes = seconds * nodeCount;
+  const recorded = observations(programming);
+  const shown = [0.5, 0.99].flatMap((share) => [
+    quantile(programming, share)?.toFixed(2) ?? "",
+    bucketOf(programming, share)?.join("–") ?? "",
+  ]);
+  const { commit, date } = commitAndDate();
   const rows = [
-    ["0", ...perDaemonAndHour(start, idle, seconds, nodeCount), 0, "", ""],
-    ["1", ...perDaemonAndHour(idle, end, seconds, nodeCount), observations(programming), ...shown],
+    ["0", ...perDaemonAndHour(start, idle, seconds, nodeCount), 0, 0, "", "", "", ""],
+    ["1", ...perDaemonAndHour(idle, end, seconds, nodeCount), changes, recorded, ...shown],
   ].map(([changesPerSecond = "", ...results]) => [
-    ...[options.proxy, options.mode, services, changesPerSecond, ...results],
-    ...[commit(), new Date().toISOString().slice(0, 10)],
+    ...[options.proxy, options.mode, services, changesPerSecond, ...results, commit, date],
   ]);
   for (const row of rows) console.log(row.join("  "));
-  const head = [
-    ...["proxy", "mode", "services", "changes per second", "requests per hour and daemon"],
-    ...["connections per hour and daemon", "bytes per hour and daemon", "programmed changes"],
-    ...["p50 in seconds", "p99 in seconds", "commit", "date"],
-  ];
-  const earlier = existsSync(table) ? readFileSync(table, "utf8") : "";
-  writeFileSync(table, withRows(earlier, head, rows, 4));
-  return observations(programming) >= seconds * nodeCount ? 0 : 1;
+  rewriteTable("cluster-latency.tsv", (earlier) => withRows(earlier, latencyHead, rows, 4));
+  return recorded >= changes ? 0 : 1;
 }
 
 function perDaemonAndHour(

@@ -6,9 +6,8 @@
  *
  * Exit status 1: a spec failed. 2: the cluster could not be brought up. 130: interrupted.
  */
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
-import { basename, join, resolve } from "node:path";
-import { grantedRules, type PolicyRule, type RoleObject, readAuditLog } from "./audit.ts";
+import { resolve } from "node:path";
+import { grantedRules, type ProxyRules, type RoleObject, readAuditLog } from "./audit.ts";
 import { kubectl, type LabCluster } from "./cluster.ts";
 import { auditLog } from "./control-plane.ts";
 import type { SpecResult } from "./ginkgo.ts";
@@ -16,25 +15,23 @@ import { tryManifests } from "./manifests.ts";
 import { networkOf } from "./network.ts";
 import { type Options, oneOf, text } from "./options.ts";
 import { installKubeIpvs, notReadyTaint, packImage } from "./proxy.ts";
-import {
-  countOf,
-  manifestTable,
-  type Run,
-  reportText,
-  requestTable,
-  specTable,
-  withoutPaths,
-  withRun,
-} from "./report.ts";
+import { labVersions } from "./record-run.ts";
+import { countOf, type Run, withoutPaths } from "./report.ts";
+import { addRun } from "./report-files.ts";
+import { defaultSkip } from "./skip-reasons.ts";
 import { runSpecs } from "./specs.ts";
-import { bringUp, build, commit, project, runProgram, startLoadBalancer } from "./with-cluster.ts";
+import {
+  bringUp,
+  build,
+  commitAndDate,
+  project,
+  runProgram,
+  startLoadBalancer,
+} from "./with-cluster.ts";
 
-const reports: string = join(project, "docs/reports");
-
-/** The skipped specs disturb others or wait for minutes. */
 const defaults = {
   focus: String.raw`\[sig-network\] Services`,
-  skip: String.raw`\[Serial\]|\[Disruptive\]|session affinity timeout`,
+  skip: defaultSkip,
   nodes: "2",
   families: "ipv4",
 } as const;
@@ -68,36 +65,20 @@ async function conformance(
 }
 
 /** The run's identity, recorded before it has results, because a different commit may be checked out when it ends. */
-function describeRun({ kubernetes, kernel }: LabCluster, options: RunOptions): Omit<Run, "specs"> {
+function describeRun(cluster: LabCluster, options: RunOptions): Omit<Run, "specs"> {
   const names = ["focus", "skip", "nodes", "families"] as const;
   const changed = names.filter((name) => options[name] !== defaults[name]);
   return {
     proxy: options.proxy,
     mode: options.mode,
-    commit: commit(),
-    date: new Date().toISOString().slice(0, 10),
-    kubernetes: kubernetes.version,
-    kernel: basename(kernel.modules),
+    ...commitAndDate(),
+    ...labVersions(cluster),
     options: changed.map((name) => `${name.toUpperCase()}='${options[name]}'`).join(" "),
   };
 }
 
-function writeReport(run: Run, kubernetes: string): void {
-  const data = join(reports, "data/conformance.json");
-  const earlier = existsSync(data)
-    ? (JSON.parse(readFileSync(data, "utf8")) as readonly Run[])
-    : [];
-  const folders = { KUBERNETES: resolve(kubernetes), PROJECT: project };
-  const runs = withRun(earlier, withoutPaths(run, folders));
-  writeFileSync(data, `${JSON.stringify(runs, undefined, 1)}\n`);
-  writeFileSync(join(reports, "data/conformance.tsv"), specTable(runs));
-  writeFileSync(join(reports, "data/conformance-requests.tsv"), requestTable(runs));
-  writeFileSync(join(reports, "data/conformance-manifests.tsv"), manifestTable(runs));
-  writeFileSync(join(reports, "conformance.md"), reportText(runs));
-}
-
-/** The rules of all ClusterRoles that are bound to a proxy's users. */
-async function rulesOfProxy(cluster: LabCluster): Promise<readonly PolicyRule[]> {
+/** The rules of all ClusterRoles that are bound to a proxy's users or their groups. */
+async function rulesOfProxy(cluster: LabCluster): Promise<ProxyRules> {
   const kinds = "clusterroles,clusterrolebindings";
   const listed = JSON.parse((await kubectl(cluster, "get", kinds, "-o", "json")) ?? "{}") as {
     readonly items?: readonly RoleObject[];
@@ -112,7 +93,7 @@ async function run(cluster: LabCluster, options: RunOptions): Promise<number> {
   const isOurs = options.proxy === "kube-ipvs";
   const manifests = isOurs ? await tryManifests(cluster) : undefined;
   const result = { ...description, specs, requests, ...(manifests && { manifests }) };
-  writeReport(result, options.kubernetes);
+  addRun(withoutPaths(result, { KUBERNETES: resolve(options.kubernetes), PROJECT: project }));
   const failed = countOf(result, "failed");
   console.log(
     `${countOf(result, "passed")} passed, ${failed} failed, ${countOf(result, "skipped")} skipped`,

@@ -14,13 +14,15 @@ import { migrationSteps } from "./guide.ts";
 import { kubeProxyObjects, packKubeProxy } from "./kubeadm.ts";
 import { prepareCheckout } from "./operator.ts";
 import { apply, imageName, packImage } from "./proxy.ts";
+import { recordRun } from "./record-run.ts";
+import type { RunCounts } from "./run-table.ts";
 import { shopIsOpen, shopObjects } from "./shop.ts";
 import { proxiesAre, takeSteps } from "./take-steps.ts";
 import { build, project, provide, runAnywhere } from "./with-cluster.ts";
 
 const standing = { outside: 20, inside: 5 } as const;
 
-async function migrate(cluster: LabCluster | ExistingCluster): Promise<number> {
+async function migrate(cluster: LabCluster | ExistingCluster): Promise<RunCounts> {
   const images = [packImage(build)];
   if ("loadImage" in cluster) await provide(cluster, images);
   else {
@@ -48,4 +50,7 @@ async function imageOfKubeProxy(cluster: Cluster): Promise<string> {
   return image;
 }
 
-await runAnywhere({}, migrate);
+const name = { run: "migration", proxy: "kube-proxy and kube-ipvs", mode: "ipvs" };
+await runAnywhere({}, (cluster, options) =>
+  recordRun(cluster, options, name, () => migrate(cluster)),
+);

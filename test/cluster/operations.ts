@@ -12,6 +12,8 @@ import { cleaningCommands, operatingCommands } from "./guide.ts";
 import { kubeProxyObjects } from "./kubeadm.ts";
 import { prepareCheckout, runCommand } from "./operator.ts";
 import { apply, imageName, packImage } from "./proxy.ts";
+import { recordRun } from "./record-run.ts";
+import type { RunCounts } from "./run-table.ts";
 import { trySecureMetrics } from "./secure-metrics.ts";
 import { shop, shopIsOpen, shopObjects } from "./shop.ts";
 import { build, project, provide, runProgram } from "./with-cluster.ts";
@@ -40,7 +42,7 @@ const installations: readonly Installation[] = [
   { source: "-f deploy/manifests/replace-kube-proxy.yaml", daemonSet: "kube-ipvs", serves: true },
 ];
 
-async function operate(cluster: LabCluster): Promise<number> {
+async function operate(cluster: LabCluster): Promise<RunCounts> {
   await provide(cluster, [packImage(build)]);
   const checkout = prepareCheckout(cluster, project, imageName);
   // Two overlays use kube-proxy's ConfigMap. Pods wait while kube-proxy itself is running.
@@ -51,31 +53,38 @@ async function operate(cluster: LabCluster): Promise<number> {
     kubeProxyObjects().filter((object) => !isDaemonSet(object)),
   );
   await apply(cluster, "shop", shopObjects(cluster));
-  let failed = 0;
-  const run = async (command: string): Promise<void> => {
-    console.log(`$ ${command}`);
+  let count = 0;
+  const failures: string[] = [];
+  const attempt = async (what: string, action: () => Promise<void>): Promise<void> => {
+    console.log(what);
+    count += 1;
     try {
-      await runCommand(cluster, checkout, command);
+      await action();
     } catch (error) {
       cluster.signal.throwIfAborted();
-      console.log(`failed: ${error instanceof Error ? error.message : String(error)}`);
-      failed += 1;
+      const message = error instanceof Error ? error.message : String(error);
+      console.log(`failed: ${message}`);
+      failures.push(message);
     }
   };
+  const run = (command: string): Promise<void> =>
+    attempt(`$ ${command}`, () => runCommand(cluster, checkout, command));
   for (const { source, daemonSet, serves } of installations) {
     await run(`kubectl apply --server-side ${source}`);
     await run(`kubectl -n kube-system rollout status daemonset/${daemonSet} --timeout=5m`);
-    if (serves) await shopIsOpen(cluster);
+    if (serves) await attempt("the shop answers", () => shopIsOpen(cluster));
     if (source !== installations.at(-1)?.source) await run(`kubectl delete ${source}`);
   }
   const [node = ""] = cluster.nodeNames;
   const names = { node, zone: "zone1", service: "web", namespace: shop };
   for (const command of [...operatingCommands(names), ...cleaningCommands()]) await run(command);
-  const wrong = await trySecureMetrics(cluster);
-  for (const text of wrong) console.log(`failed: ${text}`);
-  failed += wrong.length;
-  console.log(`${failed} commands failed; see ${join(cluster.folder, "")}`);
-  return failed === 0 ? 0 : 1;
+  await attempt("the secure metrics server checks tokens", () => trySecureMetrics(cluster));
+  console.log(`${failures.length} of ${count} failed; see ${join(cluster.folder, "")}`);
+  const [failure = ""] = failures;
+  return { counted: "commands and checks", count, failed: failures.length, failure };
 }
 
-await runProgram({}, operate);
+const name = { run: "cluster-commands", proxy: "kube-ipvs", mode: "ipvs" };
+await runProgram({}, (cluster, options) =>
+  recordRun(cluster, options, name, () => operate(cluster)),
+);

@@ -1,7 +1,10 @@
 /** Writes the report: a row for each tested proxy, mode and selection of specs, and a separate table of specs. */
 import type { RequestCount } from "./audit.ts";
 import type { SpecResult } from "./ginkgo.ts";
+import { latencySentences } from "./latency-text.ts";
 import type { ManifestResult } from "./manifests.ts";
+import { type Row, tabSeparated } from "./result-table.ts";
+import { unusedReason } from "./unused-rights.ts";
 
 export interface Run {
   readonly proxy: string;
@@ -35,13 +38,13 @@ function titlesRun({ specs }: Run): readonly string[] {
   return specs.filter(({ state }) => state !== "skipped").map(({ title }) => title);
 }
 
-/** Replaces this machine's paths in spec messages. `folders` maps each replacement name to a path. */
-export function withoutPaths(run: Run, folders: Readonly<Record<string, string>>): Run {
+/** Replaces this machine's paths in messages. `folders` maps each replacement name to a path. */
+export function withoutPaths<T>(results: T, folders: Readonly<Record<string, string>>): T {
   const text = Object.entries(folders).reduce(
     (all, [name, folder]) => all.replaceAll(folder, name),
-    JSON.stringify(run),
+    JSON.stringify(results),
   );
-  return JSON.parse(text) as Run;
+  return JSON.parse(text) as T;
 }
 
 function columnOf({ proxy, mode }: Run): string {
@@ -55,46 +58,70 @@ export function countOf({ specs }: Run, state: SpecResult["state"]): number {
 const lead = `# Kubernetes' own network tests
 
 \`make conformance\` writes this page from \`e2e.test\` runs on nodes with real kubelets ([how](../../test/cluster/README.md)).
-[data/conformance.tsv](data/conformance.tsv) lists every spec. kube-ipvs runs as a DaemonSet, kube-proxy as a program.
+[data/conformance.tsv](data/conformance.tsv) lists every spec, with a reason if it failed or was skipped. \`SKIP\` excludes
+serial and disruptive specs, which can affect others, affinity timeout specs, which sleep for minutes, and rolling update
+specs, which take 15 minutes. kube-ipvs runs as a DaemonSet, kube-proxy as a program.
 
 | proxy | mode | specs | passed | failed | skipped | seconds | commit | date | Kubernetes | kernel |
 |---|---|---|---:|---:|---:|---:|---|---|---|---|
 `;
 
-export function reportText(runs: readonly Run[]): string {
-  return `${lead}${runs.map(runRow).join("")}${tail}`;
+/** `latency` is the table of network programming latency. */
+export function reportText(runs: readonly Run[], latency: string): string {
+  return `${lead}${runs.map(runRow).join("")}${tail}${latencySentences(latency)}\n`;
 }
 
 const tail = `
-[data/conformance-requests.tsv](data/conformance-requests.tsv) counts the requests in the API server's audit log, in the last
-run of each proxy and mode. A watch is counted when it ends. \`granted\` means allowed by a ClusterRole of the proxy's user.
+The workflow [conformance.yml](../../.github/workflows/conformance.yml) has not run yet.
+
+[data/conformance-requests.tsv](data/conformance-requests.tsv) counts the requests in the API server's audit log, in all runs
+of each proxy and mode. A watch is counted when it ends. \`granted\` means allowed by a ClusterRole of the proxy's user or of
+its groups, and \`reason\` says why an unused permission is granted.
 [data/conformance-manifests.tsv](data/conformance-manifests.tsv) has the answers to \`kubectl apply --server-side --dry-run=server\`.
+
+## Other runs on such clusters
+
+- [Control plane faults and reboots](data/cluster-faults.tsv)
+- [Migration, upgrade, the guides' commands and EndpointSlices](data/cluster-runs.tsv)
+- [API requests and network programming latency](data/cluster-latency.tsv)
+
+Network programming latency is the time from an EndpointSlice's change to its application, as the proxy records it. p50 and
+p99 are interpolated within the histogram bucket in parentheses. They ignore changes that were not recorded 5 s after the
+last one:
+
 `;
 
 /** A table of the API server's answers to each manifest. */
 export function manifestTable(runs: readonly Run[]): string {
   const results = runs.findLast(({ manifests }) => manifests !== undefined)?.manifests ?? [];
   const rows = results.map(({ name, failure }) => [name, failure === "" ? "yes" : "no", failure]);
-  return tabSeparated([["in deploy", "accepted", "message"], ...rows]);
+  return tableOf([["in deploy", "accepted", "message"], ...rows]);
 }
 
-/** A table of the requests in the last run of each proxy and mode. */
+/** A table of the requests in all runs of each proxy and mode. Empty reasons belong to used permissions. */
 export function requestTable(runs: readonly Run[]): string {
-  const last = new Map(
-    runs.filter(({ requests }) => requests !== undefined).map((run) => [columnOf(run), run]),
-  );
-  const rows = [...last.values()].flatMap(({ proxy, mode, requests = [] }) =>
-    requests.map(({ resource, verb, count, forbidden, isGranted }) => {
-      return [proxy, mode, resource, verb, count, forbidden, isGranted ? "yes" : "no"];
-    }),
-  );
-  const head = ["proxy", "mode", "resource", "verb", "requests", "forbidden", "granted"];
-  return tabSeparated([head, ...rows]);
+  const rows = [...Map.groupBy(runs, columnOf).values()].flatMap((group) => {
+    const [{ proxy, mode }] = group as [Run];
+    const requests = group.flatMap((run) => run.requests ?? []);
+    const rights = Map.groupBy(requests, ({ resource, verb }) => `${resource}\t${verb}`);
+    return [...rights]
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([right, counts]) => {
+        const [resource = "", verb = ""] = right.split("\t");
+        const count = counts.reduce((sum, one) => sum + one.count, 0);
+        const forbidden = counts.reduce((sum, one) => sum + one.forbidden, 0);
+        const isGranted = counts.some((one) => one.isGranted);
+        const reason = count === 0 ? unusedReason(proxy, resource, verb) : "";
+        return [proxy, mode, resource, verb, count, forbidden, isGranted ? "yes" : "no", reason];
+      });
+  });
+  const head = ["proxy", "mode", "resource", "verb", "requests", "forbidden", "granted", "reason"];
+  return tableOf([head, ...rows]);
 }
 
-function tabSeparated(rows: readonly (readonly (string | number)[])[]): string {
-  return rows
-    .map((cells) => `${cells.map((cell) => String(cell).replaceAll("\t", " ")).join("\t")}\n`)
+function tableOf(rows: readonly Row[]): string {
+  return tabSeparated(rows)
+    .map((line) => `${line}\n`)
     .join("");
 }
 
@@ -113,6 +140,13 @@ function specsOf({ options }: Run): string {
   return (options.includes("FOCUS=") ? code : ["Services", ...code]).join(" ");
 }
 
+/** The last result of each spec, or that it was skipped if it never ran. */
+function specsToShow(runs: readonly Run[]): readonly SpecResult[] {
+  const specs = runs.flatMap((run) => run.specs);
+  const wasSkipped = ({ state }: SpecResult): boolean => state === "skipped";
+  return [...specs.filter(wasSkipped), ...specs.filter((spec) => !wasSkipped(spec))];
+}
+
 /**
  * A table with a row for each spec, and three columns for each proxy and mode. Cells are empty for specs that were not
  * run.
@@ -121,7 +155,7 @@ export function specTable(runs: readonly Run[]): string {
   const titles = [...new Set(runs.flatMap(({ specs }) => specs.map(({ title }) => title)))].sort();
   const columns = [...Map.groupBy(runs, columnOf)].map(([name, group]) => ({
     name,
-    specs: new Map(group.flatMap(({ specs }) => specs.map((spec) => [spec.title, spec] as const))),
+    specs: new Map(specsToShow(group).map((spec) => [spec.title, spec])),
   }));
   const head = columns.flatMap(({ name }) => [name, "seconds", "reason"]);
   const rows = titles.map((title) => {
@@ -132,5 +166,5 @@ export function specTable(runs: readonly Run[]): string {
     });
     return [title, ...cells];
   });
-  return tabSeparated([["spec", ...head], ...rows]);
+  return tableOf([["spec", ...head], ...rows]);
 }

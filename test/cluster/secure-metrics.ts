@@ -18,10 +18,10 @@ const scrape = `
   const answer = await fetch(url, { headers });
   console.log(answer.status, (await answer.text()).includes("kubeproxy_"));`;
 
-/** Returns each unexpected result. */
-export async function trySecureMetrics(cluster: LabCluster): Promise<readonly string[]> {
+/** Rejects with the unexpected results. */
+export async function trySecureMetrics(cluster: LabCluster): Promise<void> {
   const [node] = cluster.network.nodes;
-  if (node === undefined) return ["there is no node"];
+  if (node === undefined) throw new Error("there is no node");
   await apply(cluster, "secure-metrics", objects(cluster, node.name));
   await installKubeIpvs(cluster, "ipvs", cluster.apiServer, { secureMetrics: { secretName } });
   const ask = async (token: string | undefined): Promise<string> => {
@@ -42,9 +42,10 @@ export async function trySecureMetrics(cluster: LabCluster): Promise<readonly st
     "an account with the right": [await ask(await tokenOf(scraper)), "200 true"],
   };
   for (const [who, [answer]] of Object.entries(found)) console.log(`${who}: ${answer}`);
-  return Object.entries(found).flatMap(([who, [answer, expected]]) =>
+  const wrong = Object.entries(found).flatMap(([who, [answer, expected]]) =>
     answer === expected ? [] : [`${who}: ${answer} instead of ${expected}`],
   );
+  if (wrong.length > 0) throw new Error(wrong.join("; "));
 }
 
 function objects(cluster: LabCluster, nodeName: string): readonly object[] {

@@ -4,21 +4,22 @@ import { createWriteStream, existsSync, mkdirSync, readFileSync } from "node:fs"
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import type { LabCluster } from "./cluster.ts";
-import { type GinkgoReport, progressReader, type SpecResult, specResults } from "./ginkgo.ts";
+import {
+  type GinkgoReport,
+  progressReader,
+  type Selection,
+  type SpecResult,
+  specResults,
+} from "./ginkgo.ts";
 import { inNamespace } from "./network.ts";
-
-export interface Selection {
-  /** Regular expressions for titles. */
-  readonly focus: string;
-  readonly skip: string;
-}
 
 /** Runs the specs in a single process. The processors must be otherwise idle, because a spec may take at most 100 s. */
 export async function runSpecs(
   cluster: LabCluster,
-  { focus, skip }: Selection,
+  selection: Selection,
 ): Promise<readonly SpecResult[]> {
   const { kubernetes } = cluster;
+  const { focus, skip } = selection;
   const folder = join(cluster.folder, "e2e");
   mkdirSync(folder, { recursive: true });
   const report = join(folder, "report.json");
@@ -60,5 +61,5 @@ export async function runSpecs(
   cluster.signal.removeEventListener("abort", stop);
   cluster.signal.throwIfAborted();
   if (!existsSync(report)) throw new Error(`e2e.test wrote no report: see ${join(folder, "log")}`);
-  return specResults(JSON.parse(readFileSync(report, "utf8")) as GinkgoReport);
+  return specResults(JSON.parse(readFileSync(report, "utf8")) as GinkgoReport, selection);
 }

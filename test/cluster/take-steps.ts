@@ -2,6 +2,7 @@
 import { type Cluster, eventually } from "./cluster.ts";
 import type { Step } from "./guide.ts";
 import { runCommand } from "./operator.ts";
+import type { RunCounts } from "./run-table.ts";
 import { closeConnections, openConnections, readyPods } from "./shop.ts";
 
 /** Timeout for a proxy pod to start or stop. */
@@ -15,25 +16,29 @@ export interface Standing {
   readonly inside: number;
 }
 
-/** Returns the exit status: 1 if a step failed or a connection broke. */
+/** Takes the steps in order, up to the first one that fails. */
 export async function takeSteps(
   cluster: Cluster,
   checkout: string,
   steps: readonly Step[],
   { outside, inside }: Standing,
-): Promise<number> {
+): Promise<RunCounts> {
   const holders = await openConnections(cluster, outside, inside);
-  let failure = "";
+  let [taken, failure] = [0, ""];
   try {
-    for (const step of steps) await take(cluster, checkout, step);
+    for (const step of steps) {
+      taken += 1;
+      await take(cluster, checkout, step);
+    }
   } catch (error) {
     cluster.signal.throwIfAborted();
     failure = error instanceof Error ? error.message : String(error);
   }
-  const { count, broken } = await closeConnections(holders);
+  const { count: connections, broken } = await closeConnections(holders);
   console.log(failure || "all steps done");
-  console.log(`${count} connections were open the whole time, ${broken} broke`);
-  return failure === "" && broken === 0 ? 0 : 1;
+  console.log(`${connections} connections were open the whole time, ${broken} broke`);
+  const failed = failure === "" ? 0 : 1;
+  return { counted: "steps", count: taken, failed, connections, broken, failure };
 }
 
 /**

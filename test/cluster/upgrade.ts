@@ -15,8 +15,10 @@ import type { LabCluster } from "./cluster.ts";
 import type { ExistingCluster } from "./existing-cluster.ts";
 import { upgradeSteps } from "./guide.ts";
 import { prepareCheckout, runCommand } from "./operator.ts";
-import type { Option, Options } from "./options.ts";
+import type { Option } from "./options.ts";
 import { apply, imageName, imageRoot, packImage, packRoot } from "./proxy.ts";
+import { recordRun } from "./record-run.ts";
+import type { RunCounts } from "./run-table.ts";
 import { shopIsOpen, shopObjects } from "./shop.ts";
 import { proxiesAre, takeSteps } from "./take-steps.ts";
 import { build, project, provide, runAnywhere } from "./with-cluster.ts";
@@ -39,11 +41,7 @@ function packEarlier(earlier: string): string {
   return archive;
 }
 
-async function upgrade(
-  cluster: LabCluster | ExistingCluster,
-  options: Options<"earlier">,
-): Promise<number> {
-  const earlier = resolve(options.earlier);
+async function upgrade(cluster: LabCluster | ExistingCluster, earlier: string): Promise<RunCounts> {
   await provide(cluster, [packImage(build), packEarlier(earlier)]);
   const overlay = "deploy/kustomize/overlays/replace-kube-proxy";
   const installed = prepareCheckout(cluster, earlier, earlierImage);
@@ -60,4 +58,7 @@ async function upgrade(
   return takeSteps(cluster, checkout, steps, standing);
 }
 
-await runAnywhere({ earlier: checkoutWithImage }, upgrade);
+const name = { run: "cluster-upgrade", proxy: "kube-ipvs", mode: "ipvs" };
+await runAnywhere({ earlier: checkoutWithImage }, (cluster, options) =>
+  recordRun(cluster, options, name, () => upgrade(cluster, resolve(options.earlier))),
+);

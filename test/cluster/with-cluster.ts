@@ -29,12 +29,20 @@ export const project: string = join(import.meta.dirname, "../..");
 /** Folder for files that later runs reuse. */
 export const build: string = join(project, "build/conformance");
 const packages: string = join(build, "packages");
-const interruption = "interrupted";
+/** The cause of a run's end after Ctrl-C or a signal. */
+export const interruption = "interrupted";
 
-/** The project's abbreviated commit. */
-export function commit(): string {
+/** The project's abbreviated commit, and today's date. */
+export function commitAndDate(): { readonly commit: string; readonly date: string } {
   const git = ["-C", project, "rev-parse", "--short", "HEAD"];
-  return execFileSync("git", git, { encoding: "utf8" }).trim();
+  const commit = execFileSync("git", git, { encoding: "utf8" }).trim();
+  return { commit, date: new Date().toISOString().slice(0, 10) };
+}
+
+/** The message of `error`, or the reason for the abort, because operations then fail with errors that do not give it. */
+export function causeOf(signal: AbortSignal, error: unknown): string {
+  const cause: unknown = signal.aborted ? signal.reason : error;
+  return cause instanceof Error ? cause.message : String(cause);
 }
 
 type Body<C extends Cluster, Name extends string> = (
@@ -84,9 +92,7 @@ async function run<Name extends string>(
   try {
     process.exitCode = await body(readOptions(process.argv.slice(2), known), abort);
   } catch (error) {
-    // After an abort, operations fail with errors that do not give the reason for the abort.
-    const cause: unknown = abort.signal.aborted ? abort.signal.reason : error;
-    const message = cause instanceof Error ? cause.message : String(cause);
+    const message = causeOf(abort.signal, error);
     console.error(`cluster: ${message}`);
     process.exitCode = message === interruption ? 130 : 2;
   } finally {

@@ -1,11 +1,22 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { grantedRules, type PolicyRule, requestCounts } from "../../cluster/audit.ts";
+import {
+  grantedRules,
+  type PolicyRule,
+  type ProxyRules,
+  requestCounts,
+} from "../../cluster/audit.ts";
 
-const rules: readonly PolicyRule[] = [
-  { apiGroups: [""], resources: ["services"], verbs: ["list", "watch"] },
-  { apiGroups: ["discovery.k8s.io"], resources: ["endpointslices"], verbs: ["list"] },
-];
+const rules: ProxyRules = {
+  own: [
+    { apiGroups: [""], resources: ["services"], verbs: ["list", "watch"] },
+    { apiGroups: ["discovery.k8s.io"], resources: ["endpointslices"], verbs: ["list"] },
+  ],
+  shared: [
+    { nonResourceURLs: ["/version", "/api/*"], verbs: ["get"] },
+    { apiGroups: [""], resources: ["nodes"], verbs: ["list"] },
+  ],
+};
 
 function line(verb: string, objectRef: object | undefined, code: number, requestURI = "/"): string {
   const event = { user: { username: "system:kube-proxy" }, verb, requestURI };
@@ -20,10 +31,14 @@ describe("Requests in an audit log", () => {
       line("list", { resource: "endpointslices", apiGroup: "discovery.k8s.io" }, 200),
       line("patch", { resource: "nodes", subresource: "status" }, 403),
       line("get", undefined, 200, "/version?timeout=10s"),
+      line("get", undefined, 200, "/api/v1"),
+      line("get", undefined, 403, "/apis"),
       "",
     ].join("\n");
     assert.deepEqual(requestCounts(log, rules), [
-      { verb: "get", resource: "/version", count: 1, forbidden: 0, isGranted: false },
+      { verb: "get", resource: "/api/v1", count: 1, forbidden: 0, isGranted: true },
+      { verb: "get", resource: "/apis", count: 1, forbidden: 1, isGranted: false },
+      { verb: "get", resource: "/version", count: 1, forbidden: 0, isGranted: true },
       {
         verb: "list",
         resource: "endpointslices.discovery.k8s.io",
@@ -39,7 +54,7 @@ describe("Requests in an audit log", () => {
 });
 
 describe("A proxy's permissions", () => {
-  it("are those of the ClusterRoles that are bound to its user", () => {
+  it("are those of the ClusterRoles that are bound to its user or its groups", () => {
     const role = (name: string, resource: string): object => {
       const rules = [{ apiGroups: [""], resources: [resource], verbs: ["get"] }];
       return { kind: "ClusterRole", metadata: { name }, rules };
@@ -57,13 +72,20 @@ describe("A proxy's permissions", () => {
       role("a", "nodes"),
       role("b", "services"),
       role("c", "secrets"),
+      role("d", "events"),
+      role("e", "pods"),
       { kind: "ClusterRole", metadata: { name: "aggregated" }, rules: null },
       binding("a", ours),
       binding("b", { kind: "User", name: "system:kube-proxy" }),
       binding("c", { ...ours, namespace: "other" }),
+      binding("d", { kind: "Group", name: "system:authenticated" }),
+      binding("e", { kind: "Group", name: "system:masters" }),
       binding("aggregated", ours),
     ] as Parameters<typeof grantedRules>[0];
-    const granted = grantedRules(objects).map(({ resources }) => resources);
-    assert.deepEqual(granted, [["nodes"], ["services"]]);
+    const { own, shared } = grantedRules(objects);
+    const resourcesOf = (granted: readonly PolicyRule[]): unknown =>
+      granted.map(({ resources }) => resources);
+    assert.deepEqual(resourcesOf(own), [["nodes"], ["services"]]);
+    assert.deepEqual(resourcesOf(shared), [["events"]]);
   });
 });

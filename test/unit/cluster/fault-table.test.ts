@@ -2,8 +2,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type FaultResult, withResults } from "../../cluster/fault-table.ts";
 
-const head = "fault\tseconds until a changed endpoint serves\tconnections\tbroken\tcommit\tdate";
+const head =
+  "name\tfault\tseconds until a changed endpoint serves\tconnections\tbroken\tcommit\tdate";
 const result: FaultResult = {
+  name: "reboot",
   fault: "a node is rebooted",
   seconds: 2.345,
   held: 50,
@@ -15,15 +17,16 @@ const result: FaultResult = {
 test("a table without earlier lines has the results below its head", () => {
   assert.equal(
     withResults("", [result]),
-    `${head}\na node is rebooted\t2.3\t50\t0\tabc\t2026-11-25\n`,
+    `${head}\nreboot\ta node is rebooted\t2.3\t50\t0\tabc\t2026-11-25\n`,
   );
 });
 
-test("a result replaces the earlier line of the same fault and keeps the others", () => {
-  const earlier = withResults("", [result, { ...result, fault: "etcd is restored" }]);
+test("a result replaces the earlier line of the same fault, even if it is described differently", () => {
+  const other = { ...result, name: "restore", fault: "etcd is restored" };
+  const earlier = withResults("", [result, other]);
   assert.equal(
-    withResults(earlier, [{ ...result, broken: 3 }]),
-    `${head}\netcd is restored\t2.3\t50\t0\tabc\t2026-11-25\na node is rebooted\t2.3\t50\t3\tabc\t2026-11-25\n`,
+    withResults(earlier, [{ ...result, fault: "a node reboots", broken: 3 }]),
+    `${head}\nrestore\tetcd is restored\t2.3\t50\t0\tabc\t2026-11-25\nreboot\ta node reboots\t2.3\t50\t3\tabc\t2026-11-25\n`,
   );
 });
 

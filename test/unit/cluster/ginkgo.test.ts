@@ -42,7 +42,12 @@ describe("Ginkgo's output", () => {
 describe("Ginkgo's report", () => {
   const spec = { LeafNodeType: "It", ContainerHierarchyTexts: ["[sig-network] Services"] };
 
-  it("becomes results, without specs that the focus excludes", () => {
+  const selection = {
+    focus: String.raw`\[sig-network\] Services`,
+    skip: String.raw`\[Serial\]|slow`,
+  };
+
+  it("becomes results, without specs that are not in the focus", () => {
     const SpecReports = [
       {
         ...spec,
@@ -59,17 +64,37 @@ describe("Ginkgo's report", () => {
         RunTime: 1e9,
         Failure: { Message: "why\nmore" },
       },
-      { ...spec, LeafNodeText: "c", State: "skipped", RunTime: 0 },
+      {
+        ...spec,
+        ContainerHierarchyTexts: ["DNS"],
+        LeafNodeText: "c [Serial]",
+        State: "skipped",
+        RunTime: 0,
+      },
       { ...spec, LeafNodeText: "d", State: "skipped", RunTime: 0, Failure: { Message: "3 nodes" } },
     ];
-    assert.deepEqual(specResults([{ SpecReports }]), [
+    assert.deepEqual(specResults([{ SpecReports }], selection), [
       { title: "[sig-network] Services a", state: "failed", seconds: 1, reason: "why" },
       { title: "[sig-network] Services b", state: "passed", seconds: 12.3, reason: "" },
       { title: "[sig-network] Services d", state: "skipped", seconds: 0, reason: "3 nodes" },
     ]);
   });
 
+  it("contains the specs that SKIP excludes, with a reason", () => {
+    const SpecReports = ["e [Serial]", "f slow"].map((LeafNodeText) => {
+      return { ...spec, LeafNodeText, State: "skipped", RunTime: 0 };
+    });
+    assert.deepEqual(
+      specResults([{ SpecReports }], selection).map(({ state, reason }) => `${state}: ${reason}`),
+      [
+        "skipped: excluded by SKIP: Kubernetes runs it alone, because it can affect other specs",
+        "skipped: excluded by SKIP",
+      ],
+    );
+    assert.deepEqual(specResults([{ SpecReports }], { ...selection, skip: "" }), []);
+  });
+
   it("has no results if the run failed before its first spec", () => {
-    assert.deepEqual(specResults([{ SpecReports: null }]), []);
+    assert.deepEqual(specResults([{ SpecReports: null }], selection), []);
   });
 });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { observations, quantile, readHistogram, since } from "../../cluster/histogram.ts";
+import { bucketOf, observations, quantile, readHistogram, since } from "../../cluster/histogram.ts";
 
 function page(...counts: readonly number[]): string {
   const bounds = ["0", "0.5", "1", "+Inf"];
@@ -33,11 +33,18 @@ describe("A metrics histogram", () => {
     );
     assert.equal(observations(between), 100);
     assert.equal(quantile(between, 0.4), 0.25);
+    assert.deepEqual(bucketOf(between, 0.4), [0, 0.5]);
+    assert.deepEqual(bucketOf(between, 0.9), [0.5, 1]);
     assert.equal(quantile(between, 0.9), 0.75);
   });
 
   it("has no quantile above its last bound, and none without observations", () => {
     assert.equal(quantile(readHistogram([page(0, 0, 0, 4)], "a_seconds"), 0.99), 1);
+    assert.deepEqual(bucketOf(readHistogram([page(0, 0, 0, 4)], "a_seconds"), 0.99), [
+      1,
+      Number.POSITIVE_INFINITY,
+    ]);
     assert.equal(quantile(readHistogram([], "a_seconds"), 0.5), undefined);
+    assert.equal(quantile(readHistogram([page(0, 0, 0, 0)], "a_seconds"), 0.5), undefined);
   });
 });

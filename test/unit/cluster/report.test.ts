@@ -45,7 +45,7 @@ describe("The report", () => {
   it("counts the specs of each run", () => {
     const row =
       "| kube-ipvs | ipvs | Services | 1 | 1 | 0 | 113 | abc1234 | 2026-01-02 | v1.36.2 | 6.12.1 |";
-    assert.ok(reportText(runs).split("\n").includes(row));
+    assert.ok(reportText(runs, "").split("\n").includes(row));
   });
 
   it("has a table of specs with reasons for failures", () => {
@@ -71,7 +71,7 @@ describe("The report", () => {
   it("keeps runs with other specs, in the same column", () => {
     const more = { ...run("kube-ipvs", [failed]), options: "FOCUS='three|four'" };
     const both = withRun([run("kube-ipvs", [passed])], more);
-    assert.match(reportText(both), /\| ipvs \| `FOCUS='three\\\|four'` \| 0 \| 1 \|/);
+    assert.match(reportText(both, ""), /\| ipvs \| `FOCUS='three\\\|four'` \| 0 \| 1 \|/);
     assert.equal(
       specTable(both),
       "spec\tkube-ipvs ipvs\tseconds\treason\none | two\tpassed\t12\t\nthree\tfailed\t101\ttimed out\n",
@@ -85,14 +85,36 @@ describe("The report", () => {
     assert.equal(withRun([part], run("kube-ipvs", [passed, skipped])).length, 2);
   });
 
-  it("lists requests, and the manifests of the last run that applied them", () => {
-    const requests = [
-      { verb: "list", resource: "services", count: 2, forbidden: 0, isGranted: true },
+  it("shows a spec as skipped only if it never ran", () => {
+    const skipped = { ...passed, state: "skipped", reason: "2 nodes" } as const;
+    const later = { ...run("kube-ipvs", [skipped]), options: "NODES='2'" };
+    assert.match(specTable([run("kube-ipvs", [passed]), later]), /\tpassed\t12\t\n/);
+  });
+
+  it("adds up the requests of all runs, and says why other permissions are granted", () => {
+    const right = { verb: "get", resource: "/version", count: 2, forbidden: 0, isGranted: false };
+    const unused = ["endpoints", "secrets"].map((resource) => {
+      return { verb: "list", resource, count: 0, forbidden: 0, isGranted: true };
+    });
+    const ran = [
+      { ...run("kube-ipvs", []), requests: [right] },
+      { ...run("kube-ipvs", []), requests: [{ ...right, isGranted: true }, ...unused] },
+      { ...run("kube-proxy", []), requests: [right] },
+      run("kube-proxy", []),
     ];
+    assert.deepEqual(requestTable(ran).split("\n").slice(1), [
+      "kube-ipvs\tipvs\t/version\tget\t4\t0\tyes\t",
+      "kube-ipvs\tipvs\tendpoints\tlist\t0\t0\tyes\tKubernetes' role system:node-proxier grants it; kube-ipvs reads only EndpointSlices",
+      "kube-ipvs\tipvs\tsecrets\tlist\t0\t0\tyes\t",
+      "kube-proxy\tipvs\t/version\tget\t2\t0\tno\t",
+      "",
+    ]);
+  });
+
+  it("lists the manifests of the last run that applied them", () => {
     const manifests = [{ name: "manifests/k3s.yaml", failure: "no | kind" }];
-    const ran = [{ ...run("kube-ipvs", [passed]), requests, manifests }];
+    const ran = [{ ...run("kube-ipvs", [passed]), manifests }];
     const rowOf = (table: string): readonly string[] => table.split("\n")[1]?.split("\t") ?? [];
-    assert.deepEqual(rowOf(requestTable(ran)), "kube-ipvs ipvs services list 2 0 yes".split(" "));
     assert.deepEqual(rowOf(manifestTable(ran)), ["manifests/k3s.yaml", "no", "no | kind"]);
   });
 });

@@ -200,7 +200,6 @@ describe("data from an API server", () => {
       "services watch true",
       "endpointslices.discovery.k8s.io list true",
       "endpointslices.discovery.k8s.io watch true",
-      "nodes get true",
       "nodes list true",
       "nodes watch true",
       "events.events.k8s.io create false",
