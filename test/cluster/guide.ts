@@ -107,11 +107,9 @@ export function operatingCommands(names: ClusterNames): readonly string[] {
   );
 }
 
-/** The commands that remove kube-ipvs and its kernel state. */
+/** The commands that remove kube-ipvs and its kernel state from a cluster without kube-proxy. */
 export function cleaningCommands(): readonly string[] {
-  return commandsOfPage("clean-up.md").filter((command) =>
-    /^kubectl .*(delete|apply|rollout status daemonset\/kube-ipvs-clean-up)/.test(command),
-  );
+  return commandsOfPage("clean-up.md").filter((command) => /^(?:kubectl|START_)/.test(command));
 }
 
 function stepsOf(node: string) {

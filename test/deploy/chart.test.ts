@@ -216,7 +216,7 @@ describe("the chart, rendered", () => {
     });
     assert.deepEqual(
       objects.map(({ kind }) => kind),
-      ["DaemonSet"],
+      ["DaemonSet", "DaemonSet"],
     );
     assert.equal(podOf(objects).volumes[0]?.configMap?.name, "kube-proxy");
   });
@@ -251,12 +251,9 @@ describe("the chart, rendered", () => {
   it("binds the account to the proxy's role, unless set otherwise", () => {
     const kinds = (values: Values): readonly string[] =>
       (renderChart({ ...leastValues, ...values }).objects ?? []).map(({ kind }) => kind);
-    assert.deepEqual(kinds({}), ["ClusterRoleBinding", "ConfigMap", "DaemonSet", "ServiceAccount"]);
-    assert.deepEqual(kinds({ rbac: { create: false } }), [
-      "ConfigMap",
-      "DaemonSet",
-      "ServiceAccount",
-    ]);
+    const others = ["ConfigMap", "DaemonSet", "DaemonSet", "ServiceAccount"];
+    assert.deepEqual(kinds({}), ["ClusterRoleBinding", ...others]);
+    assert.deepEqual(kinds({ rbac: { create: false } }), others);
   });
 
   it("may patch Nodes only to remove the taint", () => {
@@ -450,9 +447,14 @@ describe("the chart with observeOnly", () => {
   });
 });
 
-describe("the chart with cleanUp", () => {
-  it("cleans each node with the proxy's configuration instead of running the proxy", () => {
-    const cleanUp = podOf(renderChart({ ...leastValues, cleanUp: true }).objects ?? []);
+describe("the chart's clean-up", () => {
+  const cleanUpOf = (values: Values): readonly Manifest[] =>
+    (renderChart({ ...leastValues, ...values }).objects ?? []).filter(({ metadata }) =>
+      metadata.name.endsWith("-clean-up"),
+    );
+
+  it("cleans nodes with the proxy's configuration and permissions", () => {
+    const cleanUp = podOf(cleanUpOf({}));
     const proxy = podOf(renderChart(leastValues).objects ?? []);
     const [first] = cleanUp.initContainers;
     const command = proxy.containers[0]?.command.slice(0, -1) ?? [];
@@ -460,5 +462,21 @@ describe("the chart with cleanUp", () => {
     assert.deepEqual(first?.securityContext, proxy.containers[0]?.securityContext);
     const [idle] = podOf(readManifests("clean-up")).containers;
     assert.deepEqual(cleanUp.containers[0]?.command, idle?.command);
+  });
+
+  it("has the labels by which deploy/roll-out finds its pods, and no label of the proxy's pods", () => {
+    const labels = (objects: readonly Manifest[]): unknown =>
+      (objects[0] as unknown as WithSelector).spec.selector.matchLabels;
+    assert.deepEqual(labels(cleanUpOf({})), { "k8s-app": "kube-ipvs-clean-up" });
+    assert.deepEqual(labels(cleanUpOf({})), labels(readManifests("clean-up")));
+    assert.doesNotMatch(JSON.stringify(cleanUpOf({})), /kubernetes\.io\/(?:name|instance)/);
+    const [{ metadata } = { metadata: { name: "" } }] = cleanUpOf({
+      fullnameOverride: "n".repeat(63),
+    });
+    assert.equal(metadata.name.length, 63);
+  });
+
+  it("does not exist for an observer, which leaves no kernel state", () => {
+    assert.deepEqual(cleanUpOf({ observeOnly: true }), []);
   });
 });

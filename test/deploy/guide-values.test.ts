@@ -23,7 +23,7 @@ const pages = [
 const filledIn: Readonly<Record<string, string>> = {
   REPOSITORY: "registry.example/network",
   HOST: "10.0.0.1",
-  SERVER: "10.0.0.1",
+  ADDRESS: "10.0.0.1",
   CIDR: "10.244.0.0/16",
 };
 

@@ -77,10 +77,6 @@ const sets: readonly { readonly name: string; readonly objects: readonly Manifes
     objects: renderChart(presetValues(name)).objects ?? [],
   })),
   {
-    name: "the chart for clean-up",
-    objects: renderChart({ ...leastValues, cleanUp: true }).objects ?? [],
-  },
-  {
     name: "the chart with observeOnly",
     objects: renderChart({ ...leastValues, observeOnly: true }).objects ?? [],
   },
@@ -269,18 +265,17 @@ describe("the manifest that cleans up nodes", () => {
   const objects = readManifests("clean-up");
   const { initContainers, containers } = podOf(objects);
 
-  it("is a DaemonSet without an account, on every node where the proxy was", () => {
+  it("is a DaemonSet without an account, on labeled nodes where the proxy was", () => {
     assert.deepEqual(
       objects.map(({ kind }) => kind),
       ["DaemonSet"],
     );
     assert.notEqual(objects[0]?.metadata.name, first?.metadata.name);
     assert.equal(podOf(objects).automountServiceAccountToken, false);
-    const placed = (manifests: readonly Manifest[]): readonly unknown[] => {
-      const { tolerations, nodeSelector, hostNetwork } = podOf(manifests);
-      return [tolerations, nodeSelector, hostNetwork];
-    };
-    assert.deepEqual(placed(objects), placed(readManifests("replace-kube-proxy")));
+    const proxy = podOf(readManifests("replace-kube-proxy"));
+    const { tolerations, nodeSelector, hostNetwork } = podOf(objects);
+    assert.deepEqual([tolerations, hostNetwork], [proxy.tolerations, proxy.hostNetwork]);
+    assert.deepEqual(nodeSelector, { ...proxy.nodeSelector, "kube-ipvs.io/proxy": "clean-up" });
   });
 
   it("has the proxy's capabilities for the clean-up, and none while waiting", () => {

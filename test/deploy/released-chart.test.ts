@@ -27,7 +27,7 @@ describe("the packaged chart", () => {
     const { objects = [], tests = [], error } = renderChart(values, "kube-ipvs", {}, chart);
     assert.equal(error, "");
     const images = JSON.stringify([objects, tests]).match(/"image":"[^"]+"/g) ?? [];
-    assert.equal(images.length, 4);
+    assert.equal(images.length, 6);
     assert.deepEqual(new Set(images), new Set([`"image":"example/kube-ipvs:${version}"`]));
     assert.equal(podOf(objects).containers.length, 1);
   });

@@ -9,6 +9,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, beforeEach, describe, it } from "node:test";
 import { readManifests } from "../support/container/pod.ts";
+import {
+  type DaemonSet,
+  daemonSetsOf,
+  type NodeSelectorTerms,
+  runsOn,
+  termsOf,
+} from "./placement.ts";
 
 const script = join(import.meta.dirname, "../../deploy/roll-out");
 const folder = mkdtempSync(join(tmpdir(), "roll-out-"));
@@ -22,6 +29,8 @@ cd ${folder}
 [ ! -e unreachable ] || { printf 'E1129 memcache.go:265] refused\\nThe connection was refused\\n' >&2; exit 1; }
 local_patch() { /usr/bin/kubectl patch --local -f proxy.json "$@"; }
 case "$*" in
+  *"get daemonset kube-ipvs-clean-up"*) [ ! -e missing-kube-ipvs-clean-up ] ;;
+  *"get daemonset kube-proxy --ignore-not-found"*) [ -e missing-kube-proxy ] || echo daemonset.apps/kube-proxy ;;
   *"get daemonset"*) shift 5; local_patch --type merge -p '{}' "$@" ;;
   *"patch daemonset"*) shift 5; local_patch "$@" -o json > new.json && mv new.json proxy.json; echo patch >> log ;;
   "label nodes"*)
@@ -64,31 +73,8 @@ echo "test $4" >> ${folder}/log
   { mode: 0o755 },
 );
 
-interface Requirement {
-  readonly key: string;
-  readonly operator: string;
-  readonly values: readonly string[];
-}
-type Terms = readonly { readonly matchExpressions: readonly Requirement[] }[];
-interface DaemonSet {
-  readonly spec: {
-    readonly updateStrategy: { readonly type: string };
-    readonly template: {
-      readonly spec: {
-        readonly affinity?: {
-          readonly nodeAffinity: {
-            readonly requiredDuringSchedulingIgnoredDuringExecution: {
-              readonly nodeSelectorTerms: Terms;
-            };
-          };
-        };
-      };
-    };
-  };
-}
-
 /** kube-proxy's DaemonSet as kubeadm creates it, or with a provider's node selector terms. */
-function install(terms?: Terms): void {
+function install(terms?: NodeSelectorTerms): void {
   const required = { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: terms } };
   const affinity = terms === undefined ? {} : { affinity: { nodeAffinity: required } };
   const spec = {
@@ -109,27 +95,11 @@ function install(terms?: Terms): void {
 }
 
 const proxy = (): DaemonSet => JSON.parse(readFileSync(join(folder, "proxy.json"), "utf8"));
-const kubeIpvs = readManifests("replace-kube-proxy").find(
-  ({ kind }) => kind === "DaemonSet",
-) as unknown as DaemonSet;
-
-function termsOf({ spec }: DaemonSet): Terms {
-  const { affinity } = spec.template.spec;
-  return (
-    affinity?.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms ?? []
-  );
-}
-
-/** Whether the scheduler places a pod on a node with this label and no other. */
-function runsOn(daemonSet: DaemonSet, label: string | undefined): boolean {
-  const terms = termsOf(daemonSet);
-  const holds = ({ key, operator, values }: Requirement): boolean => {
-    const value = key === "kube-ipvs.io/proxy" ? label : undefined;
-    const isIn = value !== undefined && values.includes(value);
-    return operator === "In" ? isIn : !isIn;
-  };
-  return terms.length === 0 || terms.some((term) => term.matchExpressions.every(holds));
-}
+const [kubeIpvs, cleanUp] = ["replace-kube-proxy", "clean-up"].map((name) => {
+  const [daemonSet] = daemonSetsOf(readManifests(name));
+  assert.ok(daemonSet !== undefined);
+  return daemonSet;
+}) as [DaemonSet, DaemonSet];
 
 interface Outcome {
   readonly code: number | null;
@@ -159,11 +129,14 @@ beforeEach(() => {
     rmSync(join(folder, `silent-${node}`), { force: true });
     rmSync(join(folder, `unready-${node}`), { force: true });
     rmSync(join(folder, `unready-kube-proxy-${node}`), { force: true });
+    rmSync(join(folder, `unready-clean-up-${node}`), { force: true });
     mkdirSync(join(folder, "labels"), { recursive: true });
     writeFileSync(join(folder, "labels", node), "");
   }
   rmSync(join(folder, "failing"), { force: true });
   rmSync(join(folder, "unreachable"), { force: true });
+  rmSync(join(folder, "missing-kube-proxy"), { force: true });
+  rmSync(join(folder, "missing-kube-ipvs-clean-up"), { force: true });
   mark("log");
   mkdirSync(join(folder, ".kube"), { recursive: true });
   mark(".kube/config");
@@ -230,7 +203,11 @@ describe("deploy/roll-out", { skip: hasKubectl ? false : "no kubectl here" }, ()
     install([{ matchExpressions: [own] }, { matchExpressions: [other] }]);
     run("start", "node-1");
     run("start", "node-2");
-    const added = { key: "kube-ipvs.io/proxy", operator: "NotIn", values: ["kube-ipvs"] };
+    const added = {
+      key: "kube-ipvs.io/proxy",
+      operator: "NotIn",
+      values: ["kube-ipvs", "clean-up"],
+    };
     assert.deepEqual(termsOf(proxy()), [
       { matchExpressions: [own, added] },
       { matchExpressions: [other, added] },
@@ -238,21 +215,22 @@ describe("deploy/roll-out", { skip: hasKubectl ? false : "no kubectl here" }, ()
     assert.deepEqual(proxy().spec.updateStrategy, { type: "OnDelete" });
   });
 
-  it("leaves a proxy on each node at every step, including on added nodes", () => {
+  it("leaves one proxy on each node at every step, including on added nodes, and none during a clean-up", () => {
+    const placed = (label?: string): readonly boolean[] =>
+      [proxy(), kubeIpvs, cleanUp].map((daemonSet) => runsOn(daemonSet, label));
     run("start", "node-1");
-    assert.deepEqual([runsOn(proxy(), undefined), runsOn(kubeIpvs, undefined)], [true, true]);
+    // kube-ipvs waits while kube-proxy is running.
+    assert.deepEqual(placed(), [true, true, false]);
     for (const finish of [false, true]) {
       if (finish) assert.deepEqual([run("start", "--all").code, run("finish").code], [0, 0]);
-      assert.deepEqual(
-        [runsOn(proxy(), "kube-ipvs"), runsOn(kubeIpvs, "kube-ipvs")],
-        [false, true],
-      );
-      assert.deepEqual(
-        [runsOn(proxy(), "kube-proxy"), runsOn(kubeIpvs, "kube-proxy")],
-        [true, false],
-      );
+      assert.deepEqual(placed("kube-ipvs"), [false, true, false]);
+      assert.deepEqual(placed("kube-proxy"), [true, false, false]);
+      assert.deepEqual(placed("clean-up"), [false, false, true]);
     }
-    assert.deepEqual([runsOn(proxy(), undefined), runsOn(kubeIpvs, undefined)], [false, true]);
+    assert.deepEqual(placed(), [false, true, false]);
+    install();
+    assert.equal(run("back", "--clean", "node-1").code, 0);
+    assert.deepEqual(placed("clean-up"), [false, false, true]);
   });
 
   it("does not finish until kube-ipvs serves all nodes", () => {
@@ -267,6 +245,127 @@ describe("deploy/roll-out", { skip: hasKubectl ? false : "no kubectl here" }, ()
     run("start", "--all");
     assert.equal(run("back", "--all").code, 0);
     assert.deepEqual(nodes.map(labelOf), ["kube-proxy", "kube-proxy", "kube-proxy"]);
+  });
+
+  it("cleans one node at a time, and starts kube-proxy there before it cleans the next node", () => {
+    run("start", "--all");
+    mark("log");
+    const { code, text } = run("back", "--clean", "--all");
+    assert.equal(code, 0, text);
+    const expected = nodes.flatMap((node) => [
+      ...[`label ${node} clean-up`, `ready clean-up-${node}`],
+      ...[`label ${node} kube-proxy`, `ready kube-proxy-${node}`],
+    ]);
+    assert.deepEqual(steps(), expected);
+  });
+
+  it("starts kube-proxy on a node that it cannot clean, and leaves the other nodes to kube-ipvs", () => {
+    run("start", "--all");
+    mark("unready-clean-up-node-2");
+    const { code, text } = run("back", "--clean", "--all");
+    assert.equal(code, 1);
+    assert.match(
+      text,
+      /node-2: kube-ipvs-clean-up is not ready after .*\nkube-ipvs-clean-up-node-2 /,
+    );
+    assert.match(
+      text,
+      /node-2: kube-proxy is ready\nroll-out: a step failed on these nodes: node-2\n$/,
+    );
+    assert.deepEqual(nodes.map(labelOf), ["kube-proxy", "kube-proxy", "kube-ipvs"]);
+  });
+
+  it("cleans a node whose test failed, but not a node where kube-proxy is still running", () => {
+    mark("failing");
+    assert.equal(run("start", "--clean", "node-1").code, 1);
+    assert.deepEqual(steps().slice(-4), [
+      ...["label node-1 clean-up", "ready clean-up-node-1"],
+      ...["label node-1 kube-proxy", "ready kube-proxy-node-1"],
+    ]);
+    mark("silent-node-2");
+    assert.equal(run("start", "--clean", "node-2").code, 1);
+    assert.ok(!steps().includes("label node-2 clean-up"));
+    assert.equal(labelOf("node-2"), "kube-proxy");
+  });
+
+  it("changes nothing if --clean lacks its DaemonSet", () => {
+    mark("missing-kube-ipvs-clean-up");
+    for (const command of ["start", "back"]) {
+      const { code, text } = run(command, "--clean", "--all");
+      assert.deepEqual([code, isUnchanged()], [1, true]);
+      assert.match(text, /needs the DaemonSet kube-ipvs-clean-up: see docs\/clean-up\.md\n$/);
+    }
+  });
+
+  it("tests nodes when kube-ipvs is ready there, and exits with 1 if the test fails", () => {
+    assert.equal(run("test", "node/node-1", "node-2").code, 0);
+    assert.deepEqual(steps(), ["ready node-1", "ready node-2", "test node-1,node-2"]);
+    mark("failing");
+    assert.equal(run("test", "--all").code, 1);
+    mark("unready-node-3");
+    assert.match(run("test", "node-3").text, /node-3: kube-ipvs is not ready after/);
+  });
+
+  describe("if kube-proxy is not a DaemonSet", () => {
+    const commands = {
+      STOP_KUBE_PROXY: `[ ! -e ${folder}/failing-stop ] && echo "stop $NODE" >> ${folder}/log`,
+      START_KUBE_PROXY: `echo "start $NODE" >> ${folder}/log`,
+    };
+    const runCommands = (...args: readonly string[]): Outcome =>
+      runWith({ ...usualEnvironment, ...commands }, ...args);
+    beforeEach(() => {
+      mark("missing-kube-proxy");
+      rmSync(join(folder, "failing-stop"), { force: true });
+    });
+
+    it("stops it with a command, on nodes where kube-ipvs is waiting", () => {
+      const { code, text } = runCommands("--wave", "2", "start", "node-1", "node-2");
+      assert.equal(code, 0, text);
+      assert.deepEqual(steps(), [
+        ...["label node-1 ", "label node-2 ", "wait node-1", "wait node-2"],
+        ...["label node-1 kube-ipvs", "label node-2 kube-ipvs", "stop node-1", "stop node-2"],
+        ...["ready node-1", "ready node-2", "test node-1,node-2"],
+      ]);
+    });
+
+    it("cleans nodes and starts it again with a command", () => {
+      assert.equal(runCommands("back", "--clean", "node-1").code, 0);
+      assert.deepEqual(steps(), [
+        ...["label node-1 clean-up", "ready clean-up-node-1"],
+        ...["label node-1 kube-proxy", "start node-1"],
+      ]);
+    });
+
+    it("returns a wave whose test failed", () => {
+      mark("failing");
+      const { code, text } = runCommands("start", "--all");
+      assert.equal(code, 1);
+      assert.match(text, /returned these nodes to kube-proxy: node-1\n$/);
+      assert.deepEqual(steps().slice(-2), ["label node-1 kube-proxy", "start node-1"]);
+    });
+
+    it("stops at a wave that fails, and leaves it to its proxy if there is no command to start kube-proxy", () => {
+      const { STOP_KUBE_PROXY } = commands;
+      for (const name of ["failing", "failing-stop", "silent-node-1"]) {
+        mark(name);
+        const { code, text } = runWith({ ...usualEnvironment, STOP_KUBE_PROXY }, "start", "--all");
+        assert.equal(code, 1);
+        assert.match(text, /stopped\. These nodes keep the proxy that is running there: node-1\n$/);
+        assert.deepEqual(nodes.map(labelOf), ["", "", ""]);
+      }
+    });
+
+    it("changes nothing without a command", () => {
+      for (const [command, variable] of [
+        ["start", "STOP_KUBE_PROXY"],
+        ["back", "START_KUBE_PROXY"],
+      ] as const) {
+        const { code, text } = run(command, "--all");
+        assert.match(text, new RegExp(`: set ${variable} \\(see --help\\)\n$`));
+        assert.deepEqual([code, isUnchanged()], [1, true]);
+      }
+      assert.match(run("finish").text, /finish is not needed/);
+    });
   });
 
   it("prints one line if the API server does not answer", () => {
@@ -289,13 +388,13 @@ describe("deploy/roll-out", { skip: hasKubectl ? false : "no kubectl here" }, ()
     const { code, text } = run("back", "--all");
     assert.equal(code, 1);
     assert.match(text, /node-2: kube-proxy is not ready after .*\nkube-proxy-node-2 0\/1 Image/);
-    assert.match(text, /node-3: kube-proxy is ready\n.*kube-proxy is not ready on .*: node-2\n$/);
+    assert.match(text, /node-3: kube-proxy is ready\n.*a step failed on these nodes: node-2\n$/);
   });
 
   it("prints progress while it waits", () => {
     mark("silent-node-1");
-    const { text } = runWith({ ...usualEnvironment, PATIENCE: "1" }, "start", "node-1");
-    assert.match(text, /^node-1: kube-ipvs is not waiting for kube-proxy yet \(0 of 1 s\)\n/);
+    const { text } = runWith({ ...usualEnvironment, PATIENCE: "2" }, "start", "node-1");
+    assert.match(text, /^node-1: kube-ipvs is not waiting for kube-proxy yet \(\d of 2 s\)\n/);
   });
 
   it("changes nothing if the acceptance test is missing or cannot connect to the cluster", () => {

@@ -70,15 +70,23 @@ export function readManifests(name: string): readonly Manifest[] {
   return parseAllDocuments(readFileSync(path, "utf8")).map((document) => document.toJS());
 }
 
-/** The pod template of the manifest's DaemonSet. */
-export function podOf(manifests: readonly Manifest[]): PodTemplate {
-  const { spec } = theOnly(manifests, "DaemonSet") as unknown as {
-    spec: { template: { spec: PodTemplate } };
-  };
-  return spec.template.spec;
+interface DaemonSetSpec extends Rollout {
+  readonly template: { readonly spec: PodTemplate };
 }
 
-/** The update strategy of the manifest's DaemonSet. */
+/** The spec of the first DaemonSet. The chart's second one cleans up nodes. */
+function daemonSetOf(manifests: readonly Manifest[]): DaemonSetSpec {
+  const found = manifests.find(({ kind }) => kind === "DaemonSet");
+  if (found === undefined) throw new Error("There is no DaemonSet");
+  return found["spec"] as DaemonSetSpec;
+}
+
+/** The pod template of the first DaemonSet. */
+export function podOf(manifests: readonly Manifest[]): PodTemplate {
+  return daemonSetOf(manifests).template.spec;
+}
+
+/** The update strategy of the first DaemonSet. */
 export interface Rollout {
   readonly minReadySeconds?: number;
   readonly updateStrategy: {
@@ -88,18 +96,15 @@ export interface Rollout {
 }
 
 export function rolloutOf(manifests: readonly Manifest[]): Rollout {
-  return (theOnly(manifests, "DaemonSet") as unknown as { readonly spec: Rollout }).spec;
+  return daemonSetOf(manifests);
 }
 
 /** The mounted files of the manifest's ConfigMap, as file name → text. */
 export function configOf(manifests: readonly Manifest[]): Readonly<Record<string, string>> {
   const mounted = podOf(manifests).volumes.find(({ configMap }) => configMap !== undefined);
-  const maps = manifests.filter(({ metadata }) => metadata.name === mounted?.configMap?.name);
-  return theOnly(maps, "ConfigMap")["data"] as Readonly<Record<string, string>>;
-}
-
-function theOnly(manifests: readonly Manifest[], kind: string): Manifest {
-  const [found, ...more] = manifests.filter((manifest) => manifest.kind === kind);
-  if (found === undefined || more.length > 0) throw new Error(`There is not exactly one ${kind}`);
-  return found;
+  const [found, ...more] = manifests.filter(
+    ({ kind, metadata }) => kind === "ConfigMap" && metadata.name === mounted?.configMap?.name,
+  );
+  if (found === undefined || more.length > 0) throw new Error("There is not exactly one ConfigMap");
+  return found["data"] as Readonly<Record<string, string>>;
 }

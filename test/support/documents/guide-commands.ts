@@ -16,14 +16,14 @@ function commandLinesOf(block: string): readonly string[] {
   return lines.map((line) => line.replace(/(?:^|\s)#.*$/, "").trim()).filter((line) => line !== "");
 }
 
-/** The arguments of each `program` call, up to a pipe, a redirection or the next command. */
+/** The arguments of each `program` call, also after a quoted variable, up to a pipe, a redirection or another command. */
 export function argumentsOf(program: string, command: string): readonly (readonly string[])[] {
   const words = command.split(/\s+/);
   return words.flatMap((word, index) => {
-    const isCall = index === 0 || /^(?:--|&&|\||sudo)$/.test(words[index - 1] ?? "");
+    const isCall = index === 0 || /^(?:--|&&|\||sudo)$|'$/.test(words[index - 1] ?? "");
     if (word !== program || !isCall) return [];
     const rest = words.slice(index + 1);
-    const end = rest.findIndex((argument) => /^(?:[|;&]|\d?[<>])/.test(argument));
+    const end = rest.findIndex((argument) => /^(?:[|;&]|\$\(|\d?[<>])/.test(argument));
     return [end === -1 ? rest : rest.slice(0, end)];
   });
 }

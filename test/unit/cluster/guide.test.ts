@@ -46,15 +46,12 @@ describe("operatingCommands", () => {
 });
 
 describe("cleaningCommands", () => {
-  it("delete the DaemonSet before they clean up the nodes", () => {
-    assert.deepEqual(
-      cleaningCommands().map((command) => command.replace(/ deploy.*/, "")),
-      [
-        "kubectl -n kube-system delete daemonset kube-ipvs",
-        "kubectl apply -k",
-        "kubectl -n kube-system rollout status daemonset/kube-ipvs-clean-up",
-        "kubectl delete -k",
-      ],
-    );
+  it("clean the nodes, and remove the labels after the DaemonSets", () => {
+    assert.deepEqual(cleaningCommands(), [
+      "kubectl apply -k deploy/kustomize/overlays/clean-up",
+      "START_KUBE_PROXY='kubectl label node $NODE other-proxy=yes' deploy/roll-out back --clean --all",
+      "kubectl -n kube-system delete daemonset kube-ipvs kube-ipvs-clean-up",
+      "kubectl label nodes --all kube-ipvs.io/proxy-",
+    ]);
   });
 });

@@ -36,7 +36,7 @@ volumeMounts:
     mountPath: /var/lib/kube-ipvs
   - name: compile-cache
     mountPath: /var/cache/kube-ipvs
-  {{- if and .Values.secureMetrics.secretName (not .Values.cleanUp) }}
+  {{- if and .Values.secureMetrics.secretName (not .cleanUp) }}
   - name: secure-metrics
     mountPath: /etc/kube-ipvs/metrics
     readOnly: true

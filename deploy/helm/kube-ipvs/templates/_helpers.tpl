@@ -13,6 +13,11 @@
 {{- end -}}
 {{- end }}
 
+{{- define "kube-ipvs.daemonSetName" -}}
+{{- $name := include "kube-ipvs.fullname" . -}}
+{{ ternary (printf "%s-clean-up" ($name | trunc 54 | trimSuffix "-")) $name (hasKey . "cleanUp") }}
+{{- end }}
+
 {{- define "kube-ipvs.serviceAccount" -}}
 {{- if .Values.serviceAccount.create -}}
 {{ .Values.serviceAccount.name | default (include "kube-ipvs.fullname" .) }}
@@ -46,12 +51,18 @@
 
 {{/* A DaemonSet's selector is immutable. */}}
 {{- define "kube-ipvs.selectorLabels" -}}
+{{- if .cleanUp -}}
+k8s-app: {{ include "kube-ipvs.daemonSetName" . }}
+{{- else -}}
 app.kubernetes.io/name: {{ include "kube-ipvs.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
 {{- end }}
 
 {{- define "kube-ipvs.labels" -}}
+{{- if not .cleanUp -}}
 k8s-app: {{ .Values.appLabel }}
+{{ end -}}
 {{ include "kube-ipvs.selectorLabels" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
