@@ -1,8 +1,9 @@
-/** Renders the chart with Helm's template engine (chart-renderer/). */
+/** Validates values as Helm does, and renders the chart with Helm's template engine (chart-renderer/). */
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Ajv, type ValidateFunction } from "ajv";
 import { parse, parseAllDocuments } from "yaml";
 import type { Manifest } from "../support/container/pod.ts";
 
@@ -63,8 +64,41 @@ export function presetValues(name: string): Values {
 }
 
 /** Parses a file of the chart. */
-export function readChartFile(name: string): unknown {
-  return parse(readFileSync(join(chartPath, name), "utf8"));
+export function readChartFile(name: string, chart: string = chartPath): unknown {
+  return parse(readFileSync(join(chart, name), "utf8"));
+}
+
+const validators = new Map<string, ValidateFunction>();
+
+function validatorOf(chart: string): ValidateFunction {
+  const known = validators.get(chart);
+  if (known !== undefined) return known;
+  const schema = readChartFile("values.schema.json", chart) as object;
+  const validate = new Ajv({ allErrors: true, strictTypes: false }).compile(schema);
+  validators.set(chart, validate);
+  return validate;
+}
+
+/** Paths of the values that Helm rejects, because values.schema.json does not allow them. */
+export function problemsOf(values: Values, chart: string = chartPath): readonly string[] {
+  const validate = validatorOf(chart);
+  validate(merged(readChartFile("values.yaml", chart) as Values, values));
+  return (validate.errors ?? []).map(({ instancePath }) => instancePath);
+}
+
+/** Merges values as Helm does: maps are merged, and null removes a default. */
+function merged(defaults: Values, values: Values): Values {
+  const result = new Map(Object.entries(defaults));
+  for (const [name, value] of Object.entries(values)) {
+    const before = result.get(name);
+    if (value === null) result.delete(name);
+    else result.set(name, isMap(before) && isMap(value) ? merged(before, value) : value);
+  }
+  return Object.fromEntries(result);
+}
+
+function isMap(value: unknown): value is Values {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 export interface Rendering {
@@ -76,13 +110,19 @@ export interface Rendering {
   readonly error: string;
 }
 
-/** Renders all templates. `values` override the chart's. `cluster` contains existing objects by KIND/NAME. */
+/**
+ * Renders all templates, unless the schema rejects the values. `values` override the chart's. `cluster` contains
+ * existing objects by KIND/NAME.
+ */
 export function renderChart(
   values: Values,
   release = "kube-ipvs",
   cluster: Values = {},
   chart: string = chartPath,
 ): Rendering {
+  const problems = problemsOf(values, chart);
+  if (problems.length > 0)
+    return { text: "", error: `values.schema.json rejects ${problems.join(", ") || "a name"}` };
   const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-chart-"));
   const file = join(folder, "values.yaml");
   writeFileSync(file, JSON.stringify(values));

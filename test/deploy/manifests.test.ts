@@ -76,6 +76,11 @@ const sets: readonly { readonly name: string; readonly objects: readonly Manifes
     name: `the chart with the preset ${name}`,
     objects: renderChart(presetValues(name)).objects ?? [],
   })),
+  ...["iptables", "userspace"].map((mode) => ({
+    name: `the chart in ${mode} mode`,
+    objects:
+      renderChart({ ...leastValues, config: { clusterCIDR: "10.244.0.0/16", mode } }).objects ?? [],
+  })),
   {
     name: "the chart with observeOnly",
     objects: renderChart({ ...leastValues, observeOnly: true }).objects ?? [],
