@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { commandsOf } from "../support/documents/guide-commands.ts";
 
+const pluginFile = "deploy/kubectl-kube_ipvs";
 const docs: string = join(import.meta.dirname, "../../docs");
 
 export interface Step {
@@ -87,24 +88,41 @@ export function operatingCommands(names: ClusterNames): readonly string[] {
     .join("\n");
   const commands = [
     commandOf(install, "kubectl -n kube-system rollout status"),
-    commandOf(install, "deploy/kubectl-kube_ipvs"),
+    commandOf(install, pluginFile),
     inPod,
     commandOf(plugin, "install -m 755"),
-    ...commandsOfPage(plugin).filter((command) => /^kubectl kube-ipvs -?-?\w/.test(command)),
+    ...commandsOfPage(plugin).filter((command) =>
+      /^kubectl (?:kube-ipvs -?-?\w|.*\bsysdump )/.test(command),
+    ),
     ...commandsOfPage("acceptance.md").filter((command) => command.startsWith("kubectl ")),
     commandOf(controller, "kubectl apply -k"),
     "kubectl -n kube-system rollout status deployment/kube-ipvs-endpoint-controller --timeout=5m",
     "kubectl delete -k deploy/kustomize/endpoint-controller",
   ];
-  return commands.map((command) =>
-    command
-      .replaceAll("NODE", names.node)
-      .replaceAll("worker-3", names.node)
-      .replaceAll("zone=a", `zone=${names.zone}`)
-      .replaceAll("NAMESPACE", names.namespace)
-      .replaceAll("NAME", names.service)
-      .replaceAll("/usr/local/bin/", "bin/"),
-  );
+  return [...new Set(commands.map((command) => named(command, names)))];
+}
+
+/**
+ * Commands that an operator runs while the overlay `observe` is installed. Exit code 2 means that they answered, and that
+ * something is wrong or would change.
+ */
+export function observingCommands(names: ClusterNames): readonly string[] {
+  return commandsOfPage("migrate.md")
+    .filter((command) => command.startsWith(`${pluginFile} -l k8s-app=kube-ipvs-observe`))
+    .map((command) => `${named(command, names)} || [ $? -eq 2 ]`);
+}
+
+/** Replaces the guides' placeholders, and waits longer for answers, because programs start slowly on lab nodes. */
+function named(command: string, { node, zone, namespace, service }: ClusterNames): string {
+  return command
+    .replaceAll(/--node [\w-]+/g, `--node ${node}`)
+    .replaceAll("=NODE", `=${node}`)
+    .replaceAll("zone=a", `zone=${zone}`)
+    .replaceAll("NAMESPACE", namespace)
+    .replaceAll("NAME", service)
+    .replaceAll("exec POD", "exec daemonset/kube-ipvs")
+    .replaceAll("/usr/local/bin/", "bin/")
+    .replace(/^(?:kubectl kube-ipvs|deploy\/kubectl-kube_ipvs)(?= )/, "$& --timeout 60");
 }
 
 /** The commands that remove kube-ipvs and its kernel state from a cluster without kube-proxy. */

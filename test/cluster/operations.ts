@@ -8,7 +8,7 @@
  */
 import { join } from "node:path";
 import type { LabCluster } from "./cluster.ts";
-import { cleaningCommands, operatingCommands } from "./guide.ts";
+import { cleaningCommands, observingCommands, operatingCommands } from "./guide.ts";
 import { kubeProxyObjects } from "./kubeadm.ts";
 import { prepareCheckout, runCommand } from "./operator.ts";
 import { apply, imageName, packImage } from "./proxy.ts";
@@ -26,6 +26,7 @@ interface Installation {
   readonly serves: boolean;
 }
 
+const observer = "kube-ipvs-observe";
 const overlays = "deploy/kustomize/overlays";
 
 function overlay(name: string, serves = true, daemonSet = "kube-ipvs"): Installation {
@@ -34,7 +35,7 @@ function overlay(name: string, serves = true, daemonSet = "kube-ipvs"): Installa
 
 /** Only one can run on a node, so each is deleted before the next one is applied. The last one remains. */
 const installations: readonly Installation[] = [
-  overlay("observe", false, "kube-ipvs-observe"),
+  overlay("observe", false, observer),
   overlay("kubeadm"),
   overlay("k3s"),
   overlay("beside-kube-proxy", false),
@@ -53,6 +54,8 @@ async function operate(cluster: LabCluster): Promise<RunCounts> {
     kubeProxyObjects().filter((object) => !isDaemonSet(object)),
   );
   await apply(cluster, "shop", shopObjects(cluster));
+  const [node = ""] = cluster.nodeNames;
+  const names = { node, zone: "zone1", service: "web", namespace: shop };
   let count = 0;
   const failures: string[] = [];
   const attempt = async (what: string, action: () => Promise<void>): Promise<void> => {
@@ -72,11 +75,10 @@ async function operate(cluster: LabCluster): Promise<RunCounts> {
   for (const { source, daemonSet, serves } of installations) {
     await run(`kubectl apply --server-side ${source}`);
     await run(`kubectl -n kube-system rollout status daemonset/${daemonSet} --timeout=5m`);
+    if (daemonSet === observer) for (const command of observingCommands(names)) await run(command);
     if (serves) await attempt("the shop answers", () => shopIsOpen(cluster));
     if (source !== installations.at(-1)?.source) await run(`kubectl delete ${source}`);
   }
-  const [node = ""] = cluster.nodeNames;
-  const names = { node, zone: "zone1", service: "web", namespace: shop };
   for (const command of [...operatingCommands(names), ...cleaningCommands()]) await run(command);
   await attempt("the secure metrics server checks tokens", () => trySecureMetrics(cluster));
   console.log(`${failures.length} of ${count} failed; see ${join(cluster.folder, "")}`);

@@ -3,6 +3,7 @@ import { describe, it } from "node:test";
 import {
   cleaningCommands,
   migrationSteps,
+  observingCommands,
   operatingCommands,
   upgradeSteps,
 } from "../../cluster/guide.ts";
@@ -26,22 +27,45 @@ for (const stepsOf of [migrationSteps, upgradeSteps]) {
   });
 }
 
+const names = { node: "node1", zone: "zone1", service: "web", namespace: "shop" };
+
 describe("operatingCommands", () => {
-  const names = { node: "node1", zone: "zone1", service: "web", namespace: "shop" };
   const commands = operatingCommands(names);
 
-  it("have no placeholders", () => {
-    for (const command of commands) assert.doesNotMatch(command, /NODE|NAME|worker-3|zone=a/);
+  it("have no placeholders, and name only nodes of the cluster", () => {
+    for (const command of [...commands, ...observingCommands(names)]) {
+      assert.doesNotMatch(command.replaceAll(/\$POD|POD=/g, ""), /[A-Z]{3}|worker-|zone=a/);
+      for (const [, name] of command.matchAll(/(?:--node |nodeName=)(\S+)/g))
+        assert.equal(name?.replace(/\)$/, ""), "node1");
+    }
+  });
+
+  it("are run once each", () => {
+    assert.equal(new Set(commands).size, commands.length);
   });
 
   it("contain the plugin, the acceptance test, and one shell with the pod's name", () => {
     for (const part of [
-      /^kubectl kube-ipvs status --all-nodes$/,
-      /^kubectl kube-ipvs --node node1 status$/,
+      /^deploy\/kubectl-kube_ipvs --timeout 60 status --all-nodes$/,
+      /^kubectl kube-ipvs --timeout 60 status --all-nodes$/,
+      /^kubectl kube-ipvs --timeout 60 --node node1 status$/,
+      /^kubectl kube-ipvs --timeout 60 compare shop\/web$/,
+      /^kubectl -n kube-system exec daemonset\/kube-ipvs -- kube-ipvs sysdump -f - > node.tar.gz$/,
       /^kubectl apply -k deploy\/kustomize\/e2e$/,
       /^POD=.*\n.*exec \$POD -- kube-ipvs explain svc\/web -n shop$/s,
     ])
       assert.equal(commands.filter((command) => part.test(command)).length, 1, String(part));
+  });
+});
+
+describe("observingCommands", () => {
+  it("check one node and preview a takeover", () => {
+    const plugin =
+      "deploy/kubectl-kube_ipvs --timeout 60 -l k8s-app=kube-ipvs-observe --node node1";
+    assert.deepEqual(observingCommands(names), [
+      `${plugin} doctor --before-install || [ $? -eq 2 ]`,
+      `${plugin} plan || [ $? -eq 2 ]`,
+    ]);
   });
 });
 
