@@ -45,7 +45,7 @@ export async function shopIsOpen(cluster: Cluster): Promise<void> {
     openConnections(cluster, 1, 0)
       .then(closeConnections)
       .then(
-        () => true,
+        ({ broken }) => broken === 0,
         () => false,
       ),
   );
