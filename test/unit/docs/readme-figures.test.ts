@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
+import { countOf, type Run } from "../../cluster/report.ts";
 import { rowsOf } from "../../support/documents/named-tests.ts";
 
 const project = join(import.meta.dirname, "../../..");
@@ -74,6 +75,25 @@ describe("the README's figures", () => {
       kills.reduce((total, counts) => total + numberIn(counts[column] ?? ""), 0);
     assert.ok(readme.includes(`| ${sum(1)} SIGKILLs during changes |`));
     assert.deepEqual(readmeNumbers("SIGKILLs"), [sum(3), sum(2), sum(5), sum(4)]);
+  });
+
+  it("have the numbers of Kubernetes' specs that both proxies passed in runs with the same options", () => {
+    const runs = (JSON.parse(read("docs/reports/data/conformance.json")) as readonly Run[]).filter(
+      ({ mode, options }) => mode === "ipvs" && !options.includes("FOCUS"),
+    );
+    const passed = (proxy: string): ReadonlyMap<string, number> =>
+      new Map(
+        runs
+          .filter((run) => run.proxy === proxy)
+          .map((run) => [run.options, countOf(run, "passed")]),
+      );
+    const theirs = passed("kube-proxy");
+    const pairs = [...passed("kube-ipvs")].map(([options, count]) => [count, theirs.get(options)]);
+    const shown = readmeNumbers("[sig-network] Services").slice(0, 2);
+    assert.ok(
+      pairs.some((pair) => pair.join() === shown.join()),
+      `${shown}: ${pairs.join("; ")}`,
+    );
   });
 
   it("have the measurements with kube-proxy 1.36.2", () => {
