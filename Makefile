@@ -23,6 +23,7 @@ spelled := $(wildcard *.md) Makefile deploy docs native-shim src test toolchain
 version := $(shell sed -n 's/^  "version": "\(.*\)",$$/\1/p' package.json)
 # The seed of `make nightly`.
 SEED := $(or $(SEED),$(shell date +%Y%m%d))
+soak_minutes := $(or $(MINUTES),60)
 release_folder := build/release/kube-ipvs-$(version)
 
 .DEFAULT_GOAL := help
@@ -215,7 +216,8 @@ walks: setup-lab build lab ## run random walks on the fake kernel and in the lab
 
 soak: setup-lab build lab ## run churn and random faults; fail on growth
 ## MINUTES=60; SEED=N repeats a run (default: the date)
-	@TEST_FIRST_SEED=$(SEED) node test/lab/boot.ts --memory 3G --timeout 14400 -- node test/faults/soak.ts --minutes $(or $(MINUTES),60)
+## writes all samples to build/soak.tsv
+	@TEST_FIRST_SEED=$(SEED) node test/lab/boot.ts --memory 3G --timeout $$(( $(soak_minutes) * 60 + 3600 )) -- node test/faults/soak.ts --minutes $(soak_minutes) > build/soak.tsv
 
 demo: setup-lab build lab ## show real packets over real backends, step by step
 	@node test/demo/demo.ts

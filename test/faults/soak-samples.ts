@@ -3,6 +3,12 @@ import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 
 export interface Sample {
   readonly minute: number;
+  /** The name of the step's fault, or `no fault`. */
+  readonly fault: string;
+  /** From the end of the step's changes until the kernel state equals the plan. */
+  readonly repairMs: number;
+  /** Kernel objects that third parties changed since the program's start, as the program counts them. */
+  readonly drifts: number;
   readonly memoryMiB: number;
   readonly heapMiB: number;
   readonly files: number;
@@ -29,12 +35,14 @@ interface Probe {
 const mebibyte = 1_048_576;
 
 /** `probeFile` is the file that soak-probe.cjs writes in the program. */
-export function takeSample(pid: number, probeFile: string, minute: number): Sample {
+export function takeSample(
+  pid: number,
+  probeFile: string,
+): Omit<Sample, "minute" | "fault" | "repairMs" | "drifts"> {
   const { active, delayMs, heapUsed, rss } = JSON.parse(readFileSync(probeFile, "utf8")) as Probe;
   const links = readdirSync(`/proc/${pid}/fd`).map((name) => linkOf(`/proc/${pid}/fd/${name}`));
   const { Timeout: timers = 0, ...handles } = active;
   return {
-    minute,
     delayMs,
     memoryMiB: rss / mebibyte,
     heapMiB: heapUsed / mebibyte,
@@ -62,6 +70,7 @@ const allowances = {
   sockets: 4,
   handles: 4,
   timers: 4,
+  repairMs: 5_000,
 } as const;
 
 /** Minimum number of samples in a quarter of the run. With fewer, sockets that a fault leaves open for a while would look like
@@ -105,6 +114,8 @@ function median(numbers: readonly number[]): number {
 
 const columns: readonly (readonly [string, (sample: Sample) => string])[] = [
   ["minute", ({ minute }) => minute.toFixed(1)],
+  ["repair ms", ({ repairMs }) => repairMs.toFixed(0)],
+  ["drifts", ({ drifts }) => String(drifts)],
   ["memory MiB", ({ memoryMiB }) => memoryMiB.toFixed(1)],
   ["heap MiB", ({ heapMiB }) => heapMiB.toFixed(1)],
   ["files", ({ files }) => String(files)],
@@ -115,15 +126,17 @@ const columns: readonly (readonly [string, (sample: Sample) => string])[] = [
   ["p99", ({ delayMs }) => delayMs.p99.toFixed(1)],
   ["p99.9", ({ delayMs }) => delayMs.p999.toFixed(1)],
   ["worst", ({ delayMs }) => delayMs.worst.toFixed(0)],
+  ["fault", ({ fault }) => fault],
 ];
 
-/** A header and one line for every sample. */
-export function sampleTable(samples: readonly Sample[]): readonly string[] {
-  const widths = columns.map(([title]) => Math.max(title.length, 7));
-  const line = (texts: readonly string[]): string =>
-    texts.map((text, column) => text.padStart(widths[column] ?? 0)).join("  ");
-  return [
-    line(columns.map(([title]) => title)),
-    ...samples.map((sample) => line(columns.map(([, show]) => show(sample)))),
-  ];
+export const titles: readonly string[] = columns.map(([title]) => title);
+
+export function cellsOf(sample: Sample): readonly string[] {
+  return columns.map(([, show]) => show(sample));
+}
+
+/** One line of a table. `cells` are titles or the cells of a sample. */
+export function aligned(cells: readonly string[]): string {
+  const widths = titles.map((title) => Math.max(title.length, 7));
+  return cells.map((cell, column) => cell.padStart(widths[column] ?? 0)).join("  ");
 }

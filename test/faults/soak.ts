@@ -1,7 +1,8 @@
 /**
  * `make soak`: 2,000 Services, constant churn and random faults for an hour. Faults come from the API server, netlink,
  * the machine, and third parties that change the kernel state. None of them ends the process, because growth could not
- * be seen across restarts. Each step ends with a sample of the program's memory, files, sockets, timers and event-loop delay.
+ * be seen across restarts. Each step ends with a sample of the program's memory, files, sockets, timers, event-loop delay
+ * and drift. Standard output has all samples as they are taken, separated by tabs. Standard error has some of them.
  * Exit status 1: a figure grew, a connection broke, or the kernel state differed from the plan.
  */
 import { join } from "node:path";
@@ -12,7 +13,15 @@ import { apiServer } from "./rows/api-server.ts";
 import { netlink } from "./rows/netlink.ts";
 import { processRows } from "./rows/process.ts";
 import { intrude, intrusions, trackConnections } from "./soak-drift.ts";
-import { findGrowth, growthLine, type Sample, sampleTable, takeSample } from "./soak-samples.ts";
+import {
+  aligned,
+  cellsOf,
+  findGrowth,
+  growthLine,
+  type Sample,
+  takeSample,
+  titles,
+} from "./soak-samples.ts";
 import { World } from "./world.ts";
 
 const { values } = parseArgs({
@@ -65,10 +74,8 @@ try {
   problems.push(`step ${totals.steps}: ${String(error)}`);
 }
 problems.push(...findGrowth(samples));
-const every = Math.max(1, Math.ceil(samples.length / shownSamples));
-console.log(sampleTable(samples.filter((_, index) => index % every === 0)).join("\n"));
-console.log(growthLine(samples));
-console.log(JSON.stringify(totals));
+console.error(growthLine(samples));
+console.error(JSON.stringify(totals));
 for (const problem of problems) console.error(problem);
 await world.close();
 process.exitCode = problems.length === 0 ? 0 : 1;
@@ -83,16 +90,32 @@ async function soak(): Promise<void> {
   await world.restartProgram({ environment });
   await world.trafficFlows();
   const faultsToCome = shuffled();
+  console.log(titles.join("\t"));
+  console.error(aligned(titles));
   const beginMs = performance.now();
   for (let elapsedMs = 0; elapsedMs < soakMs; elapsedMs = performance.now() - beginMs) {
-    const name = await step(faultsToCome);
-    samples.push(takeSample(world.program.pid, probeFile, elapsedMs / minuteMs));
-    await countTraffic(name);
+    const done = await step(faultsToCome);
+    const taken = takeSample(world.program.pid, probeFile);
+    const drifts = await world.metric("kube_ipvs_drift_total{");
+    noteSample({ ...taken, ...done, drifts, minute: elapsedMs / minuteMs });
+    await countTraffic(done.fault);
   }
 }
 
-/** Churn, and sometimes a fault. Afterwards the kernel state must equal the plan. Returns the fault's name. */
-async function step(faultsToCome: Iterator<Fault, never>): Promise<string> {
+/** Writes a sample, and shows the first one in each of {@link shownSamples} equal parts of the time. */
+function noteSample(sample: Sample): void {
+  const partOf = ({ minute }: Sample): number =>
+    Math.floor((minute * minuteMs * shownSamples) / soakMs);
+  const last = samples.at(-1);
+  console.log(cellsOf(sample).join("\t"));
+  if (last === undefined || partOf(sample) > partOf(last)) console.error(aligned(cellsOf(sample)));
+  samples.push(sample);
+}
+
+/** Churn, and sometimes a fault. Afterwards the kernel state must equal the plan. */
+async function step(
+  faultsToCome: Iterator<Fault, never>,
+): Promise<Pick<Sample, "fault" | "repairMs">> {
   totals.steps += 1;
   await world.churn();
   let name = "no fault";
@@ -104,8 +127,7 @@ async function step(faultsToCome: Iterator<Fault, never>): Promise<string> {
   }
   const repairMs = await world.repaired();
   totals.slowestRepairMs = Math.max(totals.slowestRepairMs, Math.round(repairMs));
-  console.error(`${new Date().toISOString()} ${totals.steps} ${name}: ${repairMs.toFixed(0)} ms`);
-  return name;
+  return { fault: name, repairMs };
 }
 
 async function countTraffic(name: string): Promise<void> {
