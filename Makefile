@@ -247,7 +247,8 @@ audit: setup-build ## check dependencies for known vulnerabilities; fail
 	@npm audit --omit=dev --audit-level=high
 
 # IMAGE is the image repository in the manifests and the chart. The default is localhost/kube-ipvs, the name of an image
-# that was loaded from an archive. PROJECT_URL is the project's web page. krew.yaml has download addresses below it.
+# that was loaded from an archive. PROJECT_URL is the project's web page. Images and the chart name it, and krew.yaml has
+# download addresses below it.
 release: setup-release sbom image ## build images, chart and manifests in build/release
 ## IMAGE=REPOSITORY PROJECT_URL=URL
 	@$(step) "Release" node toolchain/release/main.ts $(release_folder) build/image/root

@@ -53,6 +53,7 @@ export function packRoot(root: string, name: string, archive: string): void {
     version: version(),
     revision: "",
     epochSeconds: 0,
+    projectUrl: "",
   } as const;
   const { manifest, blobs } = imageOf(root, facts);
   const work = mkdtempSync(`${archive}-`);

@@ -17,7 +17,11 @@ const { version } = JSON.parse(readFileSync(join(project, "package.json"), "utf8
 };
 
 describe("the packaged chart", () => {
-  const facts = { repository: "example/kube-ipvs", version, epochSeconds: 1 };
+  const facts = {
+    ...{ repository: "example/kube-ipvs", version, epochSeconds: 1 },
+    projectUrl: "https://example.com/kube-ipvs",
+    changelog: readFileSync(join(project, "CHANGELOG.md"), "utf8"),
+  };
   const bytes = packageChart(chartPath, join(folder, "work/kube-ipvs"), facts);
   execFileSync("tar", ["-xz", "-C", folder], { input: bytes });
 

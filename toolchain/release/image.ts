@@ -1,6 +1,7 @@
 /** Creates an image for one architecture from an assembled root. */
 import { gzipped, tarOf } from "./archive.ts";
 import { type Blob, blobOf, digestOf, jsonBlob, mediaTypes } from "./layout.ts";
+import { pagesOf } from "./pages.ts";
 
 /** Debian's name, which Go and OCI also use. */
 export type Architecture = "amd64" | "arm64";
@@ -11,6 +12,8 @@ export interface ImageFacts {
   /** The commit. Empty if unknown. */
   readonly revision: string;
   readonly epochSeconds: number;
+  /** The project's page. Empty if unknown. */
+  readonly projectUrl: string;
 }
 
 export interface Image {
@@ -67,7 +70,8 @@ export function imageOf(root: string, facts: ImageFacts): Image {
   return { manifest: { ...manifest, descriptor }, blobs: [config, ...blobs] };
 }
 
-function annotationsOf({ version, revision }: ImageFacts, created: string): object {
+function annotationsOf({ version, revision, projectUrl }: ImageFacts, created: string): object {
+  const pages = pagesOf(projectUrl, version);
   return {
     "org.opencontainers.image.title": "kube-ipvs",
     "org.opencontainers.image.description": "A stand-alone IPVS service proxy for Kubernetes",
@@ -75,6 +79,13 @@ function annotationsOf({ version, revision }: ImageFacts, created: string): obje
     "org.opencontainers.image.version": version,
     "org.opencontainers.image.created": created,
     ...(revision === "" ? {} : { "org.opencontainers.image.revision": revision }),
+    ...(pages === undefined
+      ? {}
+      : {
+          "org.opencontainers.image.url": pages.home,
+          "org.opencontainers.image.source": pages.home,
+          "org.opencontainers.image.documentation": pages.documentation,
+        }),
   };
 }
 

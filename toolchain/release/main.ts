@@ -26,7 +26,7 @@ const { version } = JSON.parse(readFileSync(join(project, "package.json"), "utf8
   readonly version: string;
 };
 const repository = process.env["IMAGE"] || "localhost/kube-ipvs";
-const projectUrl = process.env["PROJECT_URL"] || "https://localhost/kube-ipvs";
+const projectUrl = process.env["PROJECT_URL"] ?? "";
 const work = `${target}.work`;
 const assembleRoot = join(project, "deploy/image/assemble-root.sh");
 
@@ -115,7 +115,7 @@ mkdirSync(work, { recursive: true });
 const roots = assembleRoots();
 const images = new Map<Architecture, Image>();
 for (const [architecture, root] of roots) {
-  const image = imageOf(root, { architecture, version, revision, epochSeconds });
+  const image = imageOf(root, { architecture, version, revision, epochSeconds, projectUrl });
   images.set(architecture, image);
   const layout = layoutOf(image.manifest, image.blobs, `kube-ipvs:${version}`);
   const archive = archiveOf(layout, join(work, `oci-${architecture}`), epochSeconds);
@@ -129,7 +129,8 @@ const everything = layoutOf(index, blobs, `kube-ipvs:${version}`);
 write(`kube-ipvs-${version}.oci.tar`, archiveOf(everything, join(work, "oci"), epochSeconds));
 writeLicenses([...roots.values()][0] ?? "");
 
-const chart = { repository, version, epochSeconds };
+const changelog = readFileSync(join(project, "CHANGELOG.md"), "utf8");
+const chart = { repository, version, epochSeconds, projectUrl, changelog };
 const chartFolder = join(work, "chart/kube-ipvs");
 write(
   `kube-ipvs-${version}.tgz`,
@@ -148,7 +149,8 @@ write(
 const plugin = pluginArchive(project, epochSeconds);
 const pluginName = `kubectl-kube_ipvs-${version}.tar.gz`;
 write(pluginName, plugin);
-write("krew.yaml", krewManifest(plugin, pluginName, { version, projectUrl }));
+const homepage = projectUrl || "https://localhost/kube-ipvs";
+write("krew.yaml", krewManifest(plugin, pluginName, { version, projectUrl: homepage }));
 
 const written = readFileSync(join(project, `docs/releases/${version}.md`), "utf8");
 write(

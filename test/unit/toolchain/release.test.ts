@@ -60,6 +60,7 @@ const facts = {
   version,
   revision: "",
   epochSeconds: 1_700_000_000,
+  projectUrl: "https://example.com/kube-ipvs",
 } as const;
 
 function imageFrom(test: TestContext, names = Object.keys(files), seconds = 1): Image {
@@ -116,7 +117,13 @@ describe("an image", () => {
       rootfs.diff_ids,
       layers.map(({ bytes }) => digestOf(gunzipSync(bytes))),
     );
-    assert.equal(started.Labels["org.opencontainers.image.version"], version);
+    const label = (name: string) => started.Labels[`org.opencontainers.image.${name}`];
+    assert.equal(label("version"), version);
+    assert.deepEqual(["url", "source", "documentation"].map(label), [
+      facts.projectUrl,
+      facts.projectUrl,
+      `${facts.projectUrl}/blob/v${version}/docs/README.md`,
+    ]);
     for (const { descriptor, bytes } of blobs) {
       assert.deepEqual([descriptor.digest, descriptor.size], [digestOf(bytes), bytes.length]);
     }
@@ -129,10 +136,43 @@ describe("an image", () => {
   });
 });
 
+const chartFacts = (ofVersion: string) => ({
+  ...{ repository: "example/kube-ipvs", version: ofVersion, epochSeconds: 1 },
+  projectUrl: facts.projectUrl,
+  changelog: `# Changelog
+
+## Unreleased
+
+### Added
+
+- Not yet.
+
+## ${ofVersion} - 2026-01-01
+
+### Breaking
+
+- One that breaks ([docs](docs/x.md)).
+
+### Fixed
+
+- Two
+  lines.
+
+## 0.0.1 - 2025-01-01
+`,
+});
+
 interface Job {
   readonly container?: { readonly image: string };
-  readonly steps: readonly { readonly run?: string; readonly uses?: string }[];
+  readonly steps: readonly {
+    readonly run?: string;
+    readonly uses?: string;
+    readonly id?: string;
+    readonly with?: Readonly<Record<string, unknown>>;
+  }[];
 }
+
+const isPush = ({ id }: Job["steps"][number]): boolean => id === "push";
 
 /** All jobs of all workflows. */
 function workflowJobs(): readonly Job[] {
@@ -167,6 +207,55 @@ describe("the workflows of a forge", () => {
     const base = /^ARG BASE=(.*)$/m.exec(read("deploy/image/Containerfile"))?.[1];
     for (const image of [...images, base ?? ""]) assert.match(image, /@sha256:[0-9a-f]{64}$/);
   });
+
+  it("sign what they push, and attest each architecture's bill and the provenance of everything", (test) => {
+    const { steps = [] } = workflowJobs().find(({ steps }) => steps.some(isPush)) ?? {};
+    const folder = newFolder(test);
+    // The stand-in for a manifest is the name by which skopeo reads it.
+    const program = 'echo "$(basename "$0")" "$@" >> calls; test "$2" != --raw || printf %s "$3"';
+    for (const name of ["skopeo", "helm", "cosign"])
+      writeFileSync(join(folder, name), `#!/bin/sh\n${program}\n`, { mode: 0o755 });
+    const sums = execFileSync("sha256sum", ["helm"], { cwd: folder });
+    writeFileSync(join(folder, "SHA256SUMS"), sums);
+    const env = {
+      PATH: `${folder}:${process.env["PATH"]}`,
+      IMAGE: "registry.example/owner/kube-ipvs",
+      GITHUB_REF_NAME: "v1.2.3",
+      GITHUB_OUTPUT: "output",
+    };
+    const script = steps.find(isPush)?.run ?? "";
+    execFileSync("bash", ["--noprofile", "--norc", "-eo", "pipefail", "-c", script], { cwd: folder, env });
+    const digest = (manifest: string): string => digestOf(Buffer.from(manifest));
+    const chart = "registry.example/owner/charts/kube-ipvs";
+    const [ofImage, ofChart] = [env.IMAGE, chart].map((name) => digest(`docker://${name}:1.2.3`));
+    const calls = readFileSync(join(folder, "calls"), "utf8").split("\n");
+    assert.deepEqual(
+      calls.filter((call) => /^(?:helm|cosign|skopeo copy) /.test(call)),
+      [
+        `skopeo copy --all oci-archive:kube-ipvs-1.2.3.oci.tar:1.2.3 docker://${env.IMAGE}:1.2.3`,
+        "helm push kube-ipvs-1.2.3.tgz oci://registry.example/owner/charts",
+        `cosign sign --yes --recursive ${env.IMAGE}@${ofImage}`,
+        `cosign sign --yes ${chart}@${ofChart}`,
+        ...["amd64", "arm64"].map((architecture) => {
+          const manifest = `oci-archive:kube-ipvs-1.2.3-${architecture}.oci.tar:1.2.3`;
+          const bill = `--type cyclonedx --predicate sbom-${architecture}.cdx.json`;
+          return `cosign attest --yes ${bill} ${env.IMAGE}@${digest(manifest)}`;
+        }),
+      ],
+    );
+    assert.equal(
+      readFileSync(join(folder, "output"), "utf8"),
+      `image-digest=${ofImage}\nchart=${chart}\nchart-digest=${ofChart}\n`,
+    );
+    const attested = steps.filter(({ uses }) =>
+      uses?.startsWith("actions/attest-build-provenance"),
+    );
+    const output = (name: string): string => `\${{ steps.push.outputs.${name} }}`;
+    assert.deepEqual(
+      attested.map((step) => step.with?.["subject-checksums"] ?? step.with?.["subject-digest"]),
+      [output("image-digest"), output("chart-digest"), "SHA256SUMS"],
+    );
+  });
 });
 
 describe("an artifact of the release", () => {
@@ -190,10 +279,9 @@ describe("an artifact of the release", () => {
   });
 
   it("is the chart with the files that it links to, and the repository", (test) => {
-    const chartFacts = { repository: "example/kube-ipvs", version, epochSeconds: 1 };
     const chart = join(project, "deploy/helm/kube-ipvs");
     const [first, second] = [1, 2].map(() =>
-      packageChart(chart, join(newFolder(test), "kube-ipvs"), chartFacts),
+      packageChart(chart, join(newFolder(test), "kube-ipvs"), chartFacts(version)),
     );
     assert.ok(first !== undefined && second !== undefined);
     assert.equal(digestOf(first), digestOf(second));
@@ -201,23 +289,33 @@ describe("an artifact of the release", () => {
       execFileSync("tar", ["-xzO", `kube-ipvs/${name}`], { input: first, encoding: "utf8" });
     assert.equal(textOf("files/dashboard.json"), read("deploy/monitoring/dashboard.json"));
     assert.match(textOf("values.yaml"), /^ {2}repository: example\/kube-ipvs$/m);
-    const about = parse(textOf("Chart.yaml")) as {
+    const { annotations, ...about } = parse(textOf("Chart.yaml")) as {
       readonly annotations: Readonly<Record<string, string>>;
+      readonly home: string;
+      readonly sources: readonly string[];
+      readonly icon: string;
     };
-    assert.deepEqual(parse(about.annotations["artifacthub.io/images"] ?? ""), [
+    const listed = (name: string) => parse(annotations[`artifacthub.io/${name}`] ?? "") as unknown;
+    assert.deepEqual(listed("images"), [
       { name: "kube-ipvs", image: `example/kube-ipvs:${version}` },
     ]);
+    assert.deepEqual(listed("changes"), [
+      { kind: "changed", description: "One that breaks (docs)." },
+      { kind: "fixed", description: "Two lines." },
+    ]);
+    assert.deepEqual(listed("links"), [
+      { name: "Documentation", url: `${facts.projectUrl}/blob/v${version}/docs/README.md` },
+      { name: "Changelog", url: `${facts.projectUrl}/blob/v${version}/CHANGELOG.md` },
+    ]);
+    assert.deepEqual([about.home, about.sources], [facts.projectUrl, [facts.projectUrl]]);
+    const icon = about.icon.replace(`${facts.projectUrl}/raw/v${version}/`, "");
+    assert.match(read(icon), /^<svg /);
   });
 
   it("cannot be a chart of another version", (test) => {
     const chart = join(project, "deploy/helm/kube-ipvs");
     assert.throws(
-      () =>
-        packageChart(chart, join(newFolder(test), "kube-ipvs"), {
-          repository: "r",
-          version: "9.9.9",
-          epochSeconds: 1,
-        }),
+      () => packageChart(chart, join(newFolder(test), "kube-ipvs"), chartFacts("9.9.9")),
       /Chart\.yaml: version is not 9\.9\.9/,
     );
   });
