@@ -52,18 +52,18 @@ function configOf(
     ...servers(settings, context, report),
     ...secureMetrics(settings, report),
     // In observe-only mode, the program continues even if a port cannot be opened.
-    isBindFailureFatal: !own.observeOnly && settings.bindAddressHardFail,
-    isProfilingEnabled: settings.enableProfiling,
-    localTraffic: localTraffic(settings, report),
+    bindAddressHardFail: !own.observeOnly && settings.bindAddressHardFail,
+    enableProfiling: settings.enableProfiling,
+    detectLocal: detectLocal(settings, report),
     nodePortAddresses: nodePortAddresses(settings, report),
     scheduler: settings["ipvs.scheduler"] || "rr",
     tuning: {
       ...schedulerFlags(settings, report),
-      isOnePacket: own.onePacket,
-      connectionLimit: { upper: own.maxConnections, lower: 0 },
+      onePacket: own.onePacket,
+      maxConnections: { upper: own.maxConnections, lower: 0 },
       weights: own.weights,
       slowStartMs: own.slowStartMs,
-      ejectionMs: own.outlierEjectionMs,
+      outlierEjectionMs: own.outlierEjectionMs,
     },
     limits: {
       service: {
@@ -75,35 +75,35 @@ function configOf(
         endpoints: own.namespaceEndpointLimit || Number.POSITIVE_INFINITY,
       },
     },
-    excludeCidrs: settings["ipvs.excludeCIDRs"],
-    isStrictArp: settings["ipvs.strictARP"],
+    excludeCIDRs: settings["ipvs.excludeCIDRs"],
+    strictARP: settings["ipvs.strictARP"],
     ipvsTimeouts: {
       tcpSeconds: wholeSeconds(settings["ipvs.tcpTimeout"]),
       tcpFinSeconds: wholeSeconds(settings["ipvs.tcpFinTimeout"]),
       udpSeconds: wholeSeconds(settings["ipvs.udpTimeout"]),
     },
-    isMasqueradeAll: settings["iptables.masqueradeAll"],
+    masqueradeAll: settings["iptables.masqueradeAll"],
     masqueradeMark: (1 << settings["iptables.masqueradeBit"]) >>> 0,
     ...portRangeMarks(settings, report),
-    servesLoopbackNodePorts: settings["iptables.localhostNodePorts"],
+    iptablesLocalhostNodePorts: settings["iptables.localhostNodePorts"],
     syncPeriodMs: settings[`${section}.syncPeriod`],
     minSyncPeriodMs: settings[`${section}.minSyncPeriod`],
     drain: {
       tcpDeadlineSeconds: own.tcpDrainDeadlineMs / 1000,
       udpDeadlineSeconds: own.udpDrainDeadlineMs / 1000,
     },
-    requestRate: {
+    clientConnection: {
       qps: settings["clientConnection.qps"],
       burst: settings["clientConnection.burst"],
     },
     conntrack: {
       maxPerCore: settings["conntrack.maxPerCore"],
       min: settings["conntrack.min"],
-      tcpEstablishedSeconds: wholeSeconds(settings["conntrack.tcpEstablishedTimeout"]),
-      tcpCloseWaitSeconds: wholeSeconds(settings["conntrack.tcpCloseWaitTimeout"]),
-      udpSeconds: wholeSeconds(settings["conntrack.udpTimeout"]),
-      udpStreamSeconds: wholeSeconds(settings["conntrack.udpStreamTimeout"]),
-      isTcpLiberal: settings["conntrack.tcpBeLiberal"],
+      tcpEstablishedTimeoutSeconds: wholeSeconds(settings["conntrack.tcpEstablishedTimeout"]),
+      tcpCloseWaitTimeoutSeconds: wholeSeconds(settings["conntrack.tcpCloseWaitTimeout"]),
+      udpTimeoutSeconds: wholeSeconds(settings["conntrack.udpTimeout"]),
+      udpStreamTimeoutSeconds: wholeSeconds(settings["conntrack.udpStreamTimeout"]),
+      tcpBeLiberal: settings["conntrack.tcpBeLiberal"],
     },
     oomScoreAdj: settings.oomScoreAdj,
     logging: { format: settings["logging.format"], verbosity: settings["logging.verbosity"] },
@@ -197,7 +197,7 @@ function secureMetrics(settings: Settings, report: Report): Pick<Config, "secure
 
 const observeOnlyPorts = { healthz: 10_356, metrics: 10_349 };
 
-function localTraffic(settings: Settings, report: Report): LocalTraffic {
+function detectLocal(settings: Settings, report: Report): LocalTraffic {
   switch (settings.detectLocalMode) {
     case "NodeCIDR":
       return { kind: "node-cidr" };

@@ -35,14 +35,14 @@ export interface ListenAddress {
 export type ProxyMode = "ipvs" | "iptables" | "userspace";
 
 /**
- * All settings of the program, from file, flags and defaults; validated and frozen. The settings under `kubeIpvs` have
- * their public names. The properties below are translated from settings.
+ * All settings of the program, from file, flags and defaults; validated and frozen. A property has the public name of its
+ * setting, followed by the unit. Properties that combine or split settings have other names.
  */
 export interface Config extends Omit<OwnSettings, "portRangeMarks" | "serviceProxyName"> {
   readonly mode: ProxyMode;
   readonly objectsFrom: ObjectsFrom;
   /** Rate limit for requests to the API server. */
-  readonly requestRate: { readonly qps: number; readonly burst: number };
+  readonly clientConnection: { readonly qps: number; readonly burst: number };
   /** Name of this node's Node object, trimmed and in lower case. */
   readonly nodeName: string;
   /**
@@ -59,10 +59,10 @@ export interface Config extends Omit<OwnSettings, "portRangeMarks" | "servicePro
     readonly keyFile: string;
   };
   /** Whether the program exits instead of retrying if it cannot open a port. */
-  readonly isBindFailureFatal: boolean;
+  readonly bindAddressHardFail: boolean;
   /** Whether the metrics address serves debug handlers. */
-  readonly isProfilingEnabled: boolean;
-  readonly localTraffic: LocalTraffic;
+  readonly enableProfiling: boolean;
+  readonly detectLocal: LocalTraffic;
   readonly nodePortAddresses: NodePortAddresses;
   /** Name of the IPVS scheduler, as in `ipvsadm -s`. The program checks at startup whether the kernel has it. */
   readonly scheduler: string;
@@ -71,34 +71,34 @@ export interface Config extends Omit<OwnSettings, "portRangeMarks" | "servicePro
     /** If undefined, kube-proxy's behavior applies. */
     readonly schedulerFlags?: readonly SchedulerFlag[];
     /** Whether each UDP datagram is scheduled individually. */
-    readonly isOnePacket: boolean;
+    readonly onePacket: boolean;
     /** An endpoint that reaches `upper` gets no new connections until it drops below `lower`. `upper` 0: no limit. */
-    readonly connectionLimit: { readonly upper: number; readonly lower: number };
+    readonly maxConnections: { readonly upper: number; readonly lower: number };
     /** Source of endpoint weights. */
     readonly weights: "equal" | "node" | "slice";
     /** How long the weight of a new endpoint grows; 0 disables this. */
     readonly slowStartMs: number;
     /** How long an endpoint that fails new connections is ejected at first; 0 disables this. */
-    readonly ejectionMs: number;
+    readonly outlierEjectionMs: number;
   };
   /** Limits on what a Service and a whole namespace may request. */
   readonly limits: Limits;
   /** Virtual servers in these networks are never removed. */
-  readonly excludeCidrs: readonly Cidr[];
-  readonly isStrictArp: boolean;
+  readonly excludeCIDRs: readonly Cidr[];
+  readonly strictARP: boolean;
   /** Timeouts of IPVS connections, as with `ipvsadm --set`; 0 keeps the kernel's value. */
   readonly ipvsTimeouts: {
     readonly tcpSeconds: number;
     readonly tcpFinSeconds: number;
     readonly udpSeconds: number;
   };
-  readonly isMasqueradeAll: boolean;
+  readonly masqueradeAll: boolean;
   /** The packet mark, a number with a single bit set: 0x4000 for the default bit 14. */
   readonly masqueradeMark: number;
   /** Mask of the packet marks of port ranges. Undefined if port ranges are not served. */
   readonly portRangeMarks?: number;
   /** iptables mode: whether node ports are served on IPv4 loopback addresses, which requires route_localnet. */
-  readonly servesLoopbackNodePorts: boolean;
+  readonly iptablesLocalhostNodePorts: boolean;
   /** Maximum interval between two syncs. */
   readonly syncPeriodMs: number;
   /** Minimum interval between two syncs. */
@@ -109,11 +109,11 @@ export interface Config extends Omit<OwnSettings, "portRangeMarks" | "servicePro
   readonly conntrack: {
     readonly maxPerCore: number;
     readonly min: number;
-    readonly tcpEstablishedSeconds: number;
-    readonly tcpCloseWaitSeconds: number;
-    readonly udpSeconds: number;
-    readonly udpStreamSeconds: number;
-    readonly isTcpLiberal: boolean;
+    readonly tcpEstablishedTimeoutSeconds: number;
+    readonly tcpCloseWaitTimeoutSeconds: number;
+    readonly udpTimeoutSeconds: number;
+    readonly udpStreamTimeoutSeconds: number;
+    readonly tcpBeLiberal: boolean;
   };
   /** The process's OOM score adjustment, from -1000 to 1000. */
   readonly oomScoreAdj: number;

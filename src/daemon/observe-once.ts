@@ -17,12 +17,12 @@ import { holderRecordIn, ownershipRecordIn } from "./process/ownership-record.ts
 import { readState, type StateFile, systemBootClock } from "./process/state-file.ts";
 import { ProxyHealth } from "./report/proxy-health.ts";
 import type { RunContext } from "./run.ts";
-import { type DaemonParts, startDaemon } from "./start.ts";
+import { type DaemonContext, startDaemon } from "./start.ts";
 
 const userspaceText =
   "Cannot show what the daemon would find at startup: in userspace mode, Services are served by the daemon's own sockets; start the daemon, then run kube-ipvs services";
 
-export interface FirstSyncParts extends Pick<RunContext, "clock" | "log"> {
+export interface ObserveOnceContext extends Pick<RunContext, "clock" | "log"> {
   /** A file that is treated as if it had been applied. */
   readonly applied?: AppliedFile | undefined;
 }
@@ -36,7 +36,7 @@ export interface Observation {
 /** Calls `read` with the result of a first sync in observe-only mode. Rejects if the sync fails or takes too long. */
 export async function observeOnce<T>(
   config: Config,
-  parts: FirstSyncParts,
+  parts: ObserveOnceContext,
   read: (observation: Observation) => T | Promise<T>,
 ): Promise<T> {
   if (config.mode === "userspace") throw new Error(userspaceText);
@@ -60,7 +60,7 @@ export async function observeOnce<T>(
 /** The context for any mode that runs only until its first sync has ended. */
 type FirstSyncContext = Required<
   Pick<
-    DaemonParts,
+    DaemonContext,
     | "config"
     | "source"
     | "clock"
@@ -81,7 +81,7 @@ type FirstSyncContext = Required<
  */
 export async function firstSync<T extends { stop(): Promise<void> }>(
   config: Config,
-  { clock, log, applied }: FirstSyncParts,
+  { clock, log, applied }: ObserveOnceContext,
   begin: (context: FirstSyncContext, state: StateFile) => Promise<T>,
 ): Promise<{ readonly running: T; readonly report: SyncReport }> {
   const planned = Promise.withResolvers<SyncReport>();

@@ -8,7 +8,7 @@ import { planObject } from "../reconcile/plan-object.ts";
 import { planCleanUp } from "./clean-up.ts";
 import { openKernelForCleanUp } from "./node/open-node-kernel.ts";
 import { findOtherProxy } from "./node/other-proxy.ts";
-import { type FirstSyncParts, observeOnce } from "./observe-once.ts";
+import { type ObserveOnceContext, observeOnce } from "./observe-once.ts";
 import type { RunContext } from "./run.ts";
 import { planUserspaceStart } from "./userspace/print-userspace-plan.ts";
 
@@ -26,7 +26,7 @@ export async function planNodeCleanUp(
 }
 
 /** Returns the plan for a first sync. Rejects if it cannot be determined. */
-export async function planSync(config: Config, parts: FirstSyncParts): Promise<Plan> {
+export async function planSync(config: Config, parts: ObserveOnceContext): Promise<Plan> {
   if (config.mode === "userspace") return await planUserspaceStart(config, parts);
   return await observeOnce(config, parts, ({ report, view }) => ({
     ...{ apiVersion, kind: "Plan" },
@@ -38,7 +38,7 @@ export async function planSync(config: Config, parts: FirstSyncParts): Promise<P
 /** Returns what applying a file would change, apart from changes that are pending even without it. */
 export async function planApplied(
   config: Config,
-  parts: FirstSyncParts,
+  parts: ObserveOnceContext,
   applied: AppliedFile,
 ): Promise<Plan> {
   const pending = await planSync(config, parts);

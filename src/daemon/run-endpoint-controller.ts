@@ -8,17 +8,20 @@ import { ConfigError, type ConfigProblem } from "../config/config-error.ts";
 import { runUntilSignal, type Stop } from "./process/life-cycle.ts";
 import type { RunContext } from "./run.ts";
 
-type ControllerParts = Pick<RunContext, "clock" | "log">;
+type ControllerContext = Pick<RunContext, "clock" | "log">;
 
 /** Runs until a signal arrives. Rejects if the configuration names no usable API server. */
-export async function runEndpointController(config: Config, parts: ControllerParts): Promise<void> {
+export async function runEndpointController(
+  config: Config,
+  parts: ControllerContext,
+): Promise<void> {
   const stopEvent = "Shutting down, leaving EndpointSlices in place";
   await runUntilSignal({ ...parts, stopEvent }, () => start(config, parts));
 }
 
 async function start(
   { objectsFrom, relistGuardPercent }: Config,
-  { clock, log }: ControllerParts,
+  { clock, log }: ControllerContext,
 ): Promise<Stop> {
   if (objectsFrom.kind !== "cluster") throw new ConfigError([withoutServer]);
   const [{ openConnection }, { EndpointController }] = await Promise.all([

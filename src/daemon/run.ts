@@ -45,7 +45,7 @@ import {
 } from "./process/state-file.ts";
 import { ApiContact } from "./report/api-contact.ts";
 import { ProxyHealth } from "./report/proxy-health.ts";
-import { type Daemon, type DaemonParts, startDaemon } from "./start.ts";
+import { type Daemon, type DaemonContext, startDaemon } from "./start.ts";
 import { TrafficMetrics } from "./traffic/traffic-metrics.ts";
 import type { RunningUserspace } from "./userspace/begin-userspace.ts";
 
@@ -68,7 +68,7 @@ export interface RunContext {
   readonly configFile?: ConfigFileSource;
 }
 
-type DaemonRunParts = RunContext & {
+type DaemonRunContext = RunContext & {
   readonly fail: (error: Error) => void;
   /** Aborts the startup. */
   readonly signal: AbortSignal;
@@ -122,7 +122,7 @@ export async function cleanUpNode(config: Config, parts: RunContext): Promise<bo
  * Starts all parts in dependency order, and returns a function that stops them. If a part fails or the startup is
  * aborted, stops the parts that were started.
  */
-async function start(config: Config, parts: DaemonRunParts): Promise<Stop> {
+async function start(config: Config, parts: DaemonRunContext): Promise<Stop> {
   const { signal } = parts;
   const stops: Stop[] = [];
   const fatal = new FatalEvents(config.nodeName);
@@ -134,7 +134,7 @@ async function start(config: Config, parts: DaemonRunParts): Promise<Stop> {
     for (const stop of stops.toReversed()) await stop();
   };
   try {
-    const begin = config.mode === "userspace" ? beginUserspaceParts : beginParts;
+    const begin = config.mode === "userspace" ? beginUserspaceMode : beginKernelMode;
     for await (const stop of begin(config, { ...parts, fail, fatal })) {
       stops.push(stop);
       if (signal.aborted) break;
@@ -148,13 +148,13 @@ async function start(config: Config, parts: DaemonRunParts): Promise<Stop> {
 }
 
 /** Starts the parts of the program one by one. Yields a function that stops each of them. */
-async function* beginParts(
+async function* beginKernelMode(
   config: Config,
-  parts: DaemonRunParts & { readonly fatal: FatalEvents },
+  parts: DaemonRunContext & { readonly fatal: FatalEvents },
 ): AsyncGenerator<Stop> {
   const { clock, log, fail } = parts;
   checkCapabilities();
-  const common = yield* beginCommonParts(config, parts);
+  const common = yield* beginCommon(config, parts);
   const { metrics, source, events, health, state, bootClock, claimMemory } = common;
   const kernel = await openNodeKernel(config, parts);
   yield () => kernel.close();
@@ -208,7 +208,7 @@ async function* beginParts(
 /** Passes Nodes and successful syncs to the code that removes the taint. */
 function withTaint({
   notReadyTaint,
-}: Pick<OpenSource, "notReadyTaint">): Pick<DaemonParts, "notReadyTaint" | "onReport"> {
+}: Pick<OpenSource, "notReadyTaint">): Pick<DaemonContext, "notReadyTaint" | "onReport"> {
   if (notReadyTaint === undefined) return {};
   return {
     notReadyTaint,
@@ -218,7 +218,7 @@ function withTaint({
   };
 }
 
-type CommonParts = Omit<OpenSource, "close"> & {
+type CommonContext = Omit<OpenSource, "close"> & {
   readonly metrics: PrometheusMetrics;
   readonly apiContact: ApiContact;
   readonly health: ProxyHealth;
@@ -230,10 +230,10 @@ type CommonParts = Omit<OpenSource, "close"> & {
 };
 
 /** Starts the parts that all modes share. Does not change the kernel's tables. */
-async function* beginCommonParts(
+async function* beginCommon(
   config: Config,
-  parts: DaemonRunParts & { readonly fatal: FatalEvents },
-): AsyncGenerator<Stop, CommonParts> {
+  parts: DaemonRunContext & { readonly fatal: FatalEvents },
+): AsyncGenerator<Stop, CommonContext> {
   const { clock, log } = parts;
   keepMemoryPrivate(parts);
   const lock = await acquireInstanceLock(config.lockName, { log });
@@ -274,7 +274,7 @@ async function* beginCommonParts(
 async function* beginAnswers(
   config: Config,
   parts: RunContext &
-    CommonParts & { readonly object: () => object; readonly view: () => ModeView | undefined },
+    CommonContext & { readonly object: () => object; readonly view: () => ModeView | undefined },
 ): AsyncGenerator<Stop> {
   const { clock, health, apiContact, notReadyTaint, source, object, view } = parts;
   const startedAtMs = clock.monotonicMs();
@@ -290,13 +290,13 @@ async function* beginAnswers(
 }
 
 /**
- * Like {@link beginParts}, but kernel privileges are optional: without them, the features that need them are skipped.
+ * Like {@link beginKernelMode}, but kernel privileges are optional: without them, the features that need them are skipped.
  */
-async function* beginUserspaceParts(
+async function* beginUserspaceMode(
   config: Config,
-  parts: DaemonRunParts & { readonly fatal: FatalEvents },
+  parts: DaemonRunContext & { readonly fatal: FatalEvents },
 ): AsyncGenerator<Stop> {
-  const common = yield* beginCommonParts(config, parts);
+  const common = yield* beginCommon(config, parts);
   const { beginUserspace } = await import("./userspace/begin-userspace.ts");
   const shown = { object: parts.shown.object };
   const started = Promise.withResolvers<RunningUserspace>();
@@ -323,7 +323,7 @@ function keepMemoryPrivate({ forbidCoreDumps, log }: RunContext): void {
   }
 }
 
-async function refuseOtherProxy(config: Config, parts: DaemonRunParts): Promise<void> {
+async function refuseOtherProxy(config: Config, parts: DaemonRunContext): Promise<void> {
   const find = (): ReturnType<typeof findOtherProxy> => findOtherProxyAt(config.metricsBindAddress);
   if (config.waitForKubeProxy) return await otherProxyGone(parts, parts.signal, find);
   const proxy = await find();

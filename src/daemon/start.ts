@@ -14,16 +14,16 @@ import type { ModeView } from "./operator/daemon-view.ts";
 import type { ModeRecord } from "./process/mode-record.ts";
 import { healthPortFailedEvent } from "./report/events.ts";
 import type { ProxyHealth } from "./report/proxy-health.ts";
-import type { SourceListenerParts } from "./sync/source-listener.ts";
+import type { SourceListenerContext } from "./sync/source-listener.ts";
 import type { SyncLoopContext } from "./sync/sync-loop.ts";
 
 /** Dependencies of the daemon. Tests supply their own kernel and source. */
-export interface DaemonParts
+export interface DaemonContext
   extends Omit<
       SyncLoopContext,
       "source" | "apiServers" | "reporter" | "healthChecks" | "localhostNodePorts" | "onNodeReady"
     >,
-    Pick<SourceListenerParts, "notReadyTaint"> {
+    Pick<SourceListenerContext, "notReadyTaint"> {
   readonly config: Config;
   readonly source: ObjectSource;
   readonly metrics: Metrics;
@@ -52,7 +52,7 @@ export interface Daemon {
 }
 
 /** Prepares the kernel, then starts the loop and the source. Rejects if startup cannot continue. */
-export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
+export async function startDaemon(parts: DaemonContext): Promise<Daemon> {
   const { config, events = silentEvents } = parts;
   const kernel = config.observeOnly ? observeOnly(parts.kernel) : parts.kernel;
   const healthChecks = new ServiceHealthServers({
@@ -77,7 +77,7 @@ export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
 /** Logs the IP families and each mismatch. Ends the program at the first fatal one. */
 function reportFamilies(
   facts: FamilyFacts,
-  { log, fail = () => {} }: Pick<DaemonParts, "log" | "fail">,
+  { log, fail = () => {} }: Pick<DaemonContext, "log" | "fail">,
 ): void {
   const { families } = facts;
   const event = families.length > 1 ? "Proxying dual-stack" : "Proxying single-stack";

@@ -147,9 +147,9 @@ export interface DaemonFacts extends Pick<Status, "conflicts"> {
 }
 
 /** Facts that can be read without failure. */
-export interface Host extends Pick<Config, "mode" | "scheduler" | "isStrictArp"> {
+export interface Host extends Pick<Config, "mode" | "scheduler" | "strictARP"> {
   /** Whether node ports are served at 127.0.0.1 in iptables mode. */
-  readonly servesLoopbackNodePorts: boolean;
+  readonly iptablesLocalhostNodePorts: boolean;
   /** The kernel release from uname: `6.1.0-13-amd64`. */
   readonly kernelRelease: string;
   /** Whether `kubeIpvs.tunnelForwarding` is on. */

@@ -6,7 +6,7 @@ import { attempt } from "../base/attempt.ts";
 import type { Clock } from "../base/clock.ts";
 import { version } from "../base/version.ts";
 import { type Config, hasApiServer } from "../config/config.ts";
-import { servesLoopbackNodePorts } from "../daemon/node/iptables-facts.ts";
+import { iptablesLocalhostNodePorts } from "../daemon/node/iptables-facts.ts";
 import { nodePortNetworks } from "../daemon/node/node-facts.ts";
 import { type KernelReaders, openReaders } from "../kernel/open-readers.ts";
 import type { Node } from "./node.ts";
@@ -36,7 +36,7 @@ export function openNode(
   clock: Clock,
   environment: Environment,
 ): Node & { readonly close: () => void } {
-  const { mode, scheduler, isStrictArp, lockName, nodeName } = config;
+  const { mode, scheduler, strictARP, lockName, nodeName } = config;
   const { healthzBindAddress, metricsBindAddress, operatorSocket } = config;
   const ports = [healthzBindAddress?.port, metricsBindAddress.port].filter(
     (port) => port !== undefined,
@@ -61,10 +61,10 @@ export function openNode(
     isBeforeInstall,
     mode,
     scheduler,
-    isStrictArp,
-    servesLoopbackNodePorts:
+    strictARP,
+    iptablesLocalhostNodePorts:
       config.nodePortAddresses.kind !== "primary" &&
-      servesLoopbackNodePorts(config, nodePortNetworks("IPv4", config, undefined)),
+      iptablesLocalhostNodePorts(config, nodePortNetworks("IPv4", config, undefined)),
     isTunneling: config.tunnelForwarding,
     missingCapabilities: readMissingCapabilities,
     modules: once(async () => readModules(readers, mode, await rulesWriter())),

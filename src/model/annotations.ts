@@ -71,13 +71,13 @@ const readers: Readonly<Record<string, AnnotationReader>> = {
     rule: "must be none, or a list of sh-port, sh-fallback, mh-port and mh-fallback",
   },
   [onePacketName]: {
-    read: (text) => (/^(?:true|false)$/.test(text) ? { isOnePacket: text === "true" } : undefined),
+    read: (text) => (/^(?:true|false)$/.test(text) ? { onePacket: text === "true" } : undefined),
     rule: "must be true or false",
   },
   [limitName]: {
     read: (text) => {
-      const connectionLimit = readLimit(text);
-      return connectionLimit && { connectionLimit };
+      const maxConnections = readLimit(text);
+      return maxConnections && { maxConnections };
     },
     rule: 'must be a number of connections, such as "100", or two, such as "100,80": new connections stop at the first number and resume below the second',
   },
@@ -105,10 +105,11 @@ const readers: Readonly<Record<string, AnnotationReader>> = {
   },
   [ejectionName]: {
     read: (text) => {
-      const ejectionMs = readDuration(text);
+      const outlierEjectionMs = readDuration(text);
       const isRight =
-        ejectionMs === 0 || ((ejectionMs ?? 0) >= 5_000 && (ejectionMs ?? 0) <= 3_600_000);
-      return ejectionMs !== undefined && isRight ? { ejectionMs } : undefined;
+        outlierEjectionMs === 0 ||
+        ((outlierEjectionMs ?? 0) >= 5_000 && (outlierEjectionMs ?? 0) <= 3_600_000);
+      return outlierEjectionMs !== undefined && isRight ? { outlierEjectionMs } : undefined;
     },
     rule: "must be 0s, or a duration from 5s to 1h such as 30s",
   },
@@ -150,7 +151,7 @@ function readWeightPage(text: string): WeightPage | undefined {
 /** The kernel counts connections in 32 bits. No node reaches this number. */
 const mostConnections = 2 ** 31 - 1;
 
-function readLimit(text: string): Tuning["connectionLimit"] {
+function readLimit(text: string): Tuning["maxConnections"] {
   const [, first, second] = /^(\d{1,10})(?:\s*,\s*(\d{1,10}))?$/.exec(text) ?? [];
   if (first === undefined) return undefined;
   const [upper, lower] = [Number(first), Number(second ?? 0)];
@@ -316,7 +317,7 @@ function whyWithoutEffect(
         ? undefined
         : `the scheduler is ${scheduler}, which has no such flag`;
     case onePacketName:
-      return tuning.isOnePacket !== true || ports.some(({ protocol }) => protocol === "UDP")
+      return tuning.onePacket !== true || ports.some(({ protocol }) => protocol === "UDP")
         ? undefined
         : "the Service has no UDP port";
     case weightsName:
@@ -326,7 +327,7 @@ function whyWithoutEffect(
         ? undefined
         : unweighted(scheduler);
     case ejectionName:
-      if ((tuning.ejectionMs ?? 0) === 0) return undefined;
+      if ((tuning.outlierEjectionMs ?? 0) === 0) return undefined;
       if (!ports.some(({ protocol }) => protocol === "TCP")) return "the Service has no TCP port";
       return avoidsZeroWeights(scheduler, schedulerFlags)
         ? undefined

@@ -8,9 +8,9 @@ export interface Tuning {
   /** If undefined, kube-proxy's flags apply: `mh-port` with `mh`, otherwise none. */
   readonly schedulerFlags?: readonly SchedulerFlag[];
   /** UDP only: whether each datagram is scheduled separately. */
-  readonly isOnePacket?: boolean;
+  readonly onePacket?: boolean;
   /** This node's limit for each endpoint. Unlimited if undefined or if `upper` is 0. */
-  readonly connectionLimit?: ConnectionLimit;
+  readonly maxConnections?: ConnectionLimit;
   /** If undefined, the configured drain deadline of the protocol applies. */
   readonly drainDeadlineSeconds?: number;
   /** Source of the endpoints' weights. If undefined, all weights are equal. */
@@ -18,7 +18,7 @@ export interface Tuning {
   /** Duration of a new endpoint's slow start. No slow start if undefined or 0. */
   readonly slowStartMs?: number;
   /** How long an endpoint that fails new connections is ejected at first. Never if undefined or 0. */
-  readonly ejectionMs?: number;
+  readonly outlierEjectionMs?: number;
   /** The canary group. Undefined if the Service has none. */
   readonly canary?: Canary;
   /** Which endpoints this node prefers. Undefined if it uses all. */

@@ -206,7 +206,7 @@ export class ClusterPlan {
       deniedToNode: this.desired.deniedToNode(family),
       localDetector: options?.families.get(family)?.localDetector,
       edges: options?.families.get(family)?.edges,
-      isMasqueradeAll: options?.isMasqueradeAll ?? false,
+      masqueradeAll: options?.masqueradeAll ?? false,
       masqueradeMark: options?.masqueradeMark ?? 0,
       portRangeMarks: options?.portRangeMarks,
       ranges: this.desired.ranges(family),

@@ -6,12 +6,12 @@ export interface ConntrackOptions {
   readonly maxPerCore: number;
   readonly min: number;
   /** Timeouts in seconds. 0 keeps the kernel's value. */
-  readonly tcpEstablishedSeconds: number;
-  readonly tcpCloseWaitSeconds: number;
-  readonly udpSeconds: number;
-  readonly udpStreamSeconds: number;
+  readonly tcpEstablishedTimeoutSeconds: number;
+  readonly tcpCloseWaitTimeoutSeconds: number;
+  readonly udpTimeoutSeconds: number;
+  readonly udpStreamTimeoutSeconds: number;
   /** False keeps the kernel's value. */
-  readonly isTcpLiberal: boolean;
+  readonly tcpBeLiberal: boolean;
 }
 
 export interface ConntrackLimits {
@@ -33,13 +33,13 @@ export function planConntrackLimits(options: ConntrackOptions, cpuCount: number)
   return {
     ...(entries === 0 ? {} : { max: { entries, minBuckets } }),
     sysctls: [
-      ...timeout("tcp_timeout_established", options.tcpEstablishedSeconds),
-      ...timeout("tcp_timeout_close_wait", options.tcpCloseWaitSeconds),
-      ...(options.isTcpLiberal
+      ...timeout("tcp_timeout_established", options.tcpEstablishedTimeoutSeconds),
+      ...timeout("tcp_timeout_close_wait", options.tcpCloseWaitTimeoutSeconds),
+      ...(options.tcpBeLiberal
         ? [{ path: `${folder}/nf_conntrack_tcp_be_liberal`, value: "1" }]
         : []),
-      ...timeout("udp_timeout", options.udpSeconds),
-      ...timeout("udp_timeout_stream", options.udpStreamSeconds),
+      ...timeout("udp_timeout", options.udpTimeoutSeconds),
+      ...timeout("udp_timeout_stream", options.udpStreamTimeoutSeconds),
     ],
   };
 }

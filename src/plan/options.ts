@@ -79,7 +79,7 @@ export interface PlanOptions {
   readonly areWeightsRequested?: boolean;
   /** Whether the feature gate AllowServiceExternalIPs is off. Services are then planned without their external IPs. */
   readonly areExternalIpsIgnored?: boolean;
-  readonly isMasqueradeAll: boolean;
+  readonly masqueradeAll: boolean;
   /** The mark bit as a number: 0x4000 for the default bit 14. */
   readonly masqueradeMark: number;
   /** Mask of the packet marks for port ranges. If undefined, port ranges are not served. */

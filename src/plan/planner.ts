@@ -40,7 +40,7 @@ export interface ServicePlan extends PlannedPorts<ServicePortPlan> {
   /** Requests to this family's endpoints for their weights. */
   readonly weightRequests: readonly WeightRequest[];
   /** How long an endpoint that fails new connections is ejected at first; 0 means never. */
-  readonly ejectionMs: number;
+  readonly outlierEjectionMs: number;
 }
 
 /** A Service and the other objects that its plan depends on. */
@@ -74,8 +74,8 @@ export function* planServiceInSteps(
     const at = { family, nodeName, admit: admitWith(facts.admission, familyOptions) };
     const planned = yield* planPorts(served, allSlices, at, planOne);
     const weightRequests = weightRequestsOf(planned.servicePorts, allSlices, tuning, familyOptions);
-    const ejectionMs = ejectionMsOf(tuning);
-    plans.push({ service: name, family, ...planned, weightRequests, ejectionMs });
+    const outlierEjectionMs = ejectionMsOf(tuning);
+    plans.push({ service: name, family, ...planned, weightRequests, outlierEjectionMs });
   }
   const { annotations } = service ?? {};
   const annotationProblems = [

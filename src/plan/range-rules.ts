@@ -109,7 +109,7 @@ function marking(range: ServedRange): readonly Rule[] {
  */
 function masquerading(range: ServedRange, input: RulesInput): readonly Rule[] {
   const { address, mark, masquerade, localEndpoints } = range;
-  const { isMasqueradeAll, localDetector, edges } = input;
+  const { masqueradeAll, localDetector, edges } = input;
   const isMarked = withMark(mark);
   const hide = (...matches: readonly Match[]): Rule =>
     rule({ kind: "masquerade", isRandomFully: true }, ...matches);
@@ -121,7 +121,7 @@ function masquerading(range: ServedRange, input: RulesInput): readonly Rule[] {
       ? [...toItself, hide(isMarked, sourceIsLocal)]
       : toItself;
   }
-  if (masquerade === "all" || isMasqueradeAll || localDetector?.kind === "in-interface")
+  if (masquerade === "all" || masqueradeAll || localDetector?.kind === "in-interface")
     return [hide(isMarked)];
   return localDetector === undefined
     ? [...toItself, hide(source(hostNetwork(address)), isMarked)]

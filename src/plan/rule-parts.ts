@@ -14,7 +14,7 @@ export interface RulesInput {
   readonly filledSets: ReadonlySet<SetRole>;
   readonly deniedToNode: readonly AddressServerId[];
   readonly localDetector: LocalDetector | undefined;
-  readonly isMasqueradeAll: boolean;
+  readonly masqueradeAll: boolean;
   readonly masqueradeMark: number;
   /** Mask of the marks for port ranges. If undefined, there are no chains for ranges. */
   readonly portRangeMarks?: number | undefined;

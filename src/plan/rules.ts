@@ -50,12 +50,12 @@ export function planEmptyRules(
   family: IpFamily,
   options: Pick<
     RulesInput,
-    "isMasqueradeAll" | "masqueradeMark" | "portRangeMarks" | "isTunnelingEnabled"
+    "masqueradeAll" | "masqueradeMark" | "portRangeMarks" | "isTunnelingEnabled"
   >,
 ): RuleSet {
-  const { isMasqueradeAll, masqueradeMark, portRangeMarks, isTunnelingEnabled } = options;
+  const { masqueradeAll, masqueradeMark, portRangeMarks, isTunnelingEnabled } = options;
   const { chains, jumps: ours } = planRules({
-    ...{ isMasqueradeAll, masqueradeMark, portRangeMarks, isTunnelingEnabled },
+    ...{ masqueradeAll, masqueradeMark, portRangeMarks, isTunnelingEnabled },
     family,
     filledSets: new Set(),
     deniedToNode: [],
@@ -142,9 +142,9 @@ function servicesRules(input: RulesInput): readonly Rule[] {
  * has that IP as its source, because kube-ipvs0 makes the address local.
  */
 function clusterIpMasquerade(input: RulesInput): Rule {
-  const { isMasqueradeAll, localDetector } = input;
+  const { masqueradeAll, localDetector } = input;
   const toClusterIp = described(input, "clusterIp");
-  if (isMasqueradeAll) return rule(toMarkMasq, ...toClusterIp);
+  if (masqueradeAll) return rule(toMarkMasq, ...toClusterIp);
   return localDetector === undefined
     ? rule(toMarkMasq, ...described(input, "clusterIp", "src,dst"))
     : rule(toMarkMasq, fromPods(localDetector, true), ...toClusterIp);

@@ -276,8 +276,8 @@ function virtualServerOf(port: ServicePort, frontend: Frontend, tuning: Tuning):
   };
 }
 
-function onePacketFlag({ protocol }: ServicePort, { isOnePacket }: Tuning): number {
-  return protocol === "UDP" && isOnePacket === true ? virtualServerFlags.onePacket : 0;
+function onePacketFlag({ protocol }: ServicePort, { onePacket }: Tuning): number {
+  return protocol === "UDP" && onePacket === true ? virtualServerFlags.onePacket : 0;
 }
 
 /** With `mh`, kube-proxy includes the source port in the hash, so that one client's connections are spread. */
@@ -295,7 +295,7 @@ function realServersOf(
   facts: TuningFacts,
 ): readonly RealServer[] {
   const weights = weightsOf(endpoints, tuning, facts);
-  const { upper = 0, lower = 0 } = tuning.connectionLimit ?? {};
+  const { upper = 0, lower = 0 } = tuning.maxConnections ?? {};
   const limit = upper > 0 ? { limit: { upper, lower } } : {};
   return endpoints.map(({ address, port }, index) => {
     return { address, port, weight: weights[index] ?? 1, forwardingMethod: 0, ...limit };

@@ -9,7 +9,7 @@ export interface SysctlSetting {
 
 export interface SysctlOptions {
   /** Whether each interface answers ARP only for its own addresses, so that none answers for virtual IPs. */
-  readonly isStrictArp: boolean;
+  readonly strictARP: boolean;
   /** Whether nodes forward packets to each other through tunnels. */
   readonly isTunneling?: boolean;
   /** Kernel release from uname, such as `6.1.0-13-amd64`. */
@@ -48,7 +48,7 @@ export function planSysctls(options: SysctlOptions): readonly SysctlSetting[] {
     ...(needsConnReuseOff(options.kernelRelease)
       ? [{ path: "net/ipv4/vs/conn_reuse_mode", value: "0" }]
       : []),
-    ...(options.isStrictArp ? strictArp : []),
+    ...(options.strictARP ? strictArp : []),
     ...(options.isTunneling === true ? tunneling : []),
   ];
 }

@@ -36,9 +36,9 @@ export function weightsOf(
   return ejectionMsOf(tuning) === 0 ? result : withoutEjected(endpoints, result, facts);
 }
 
-/** See `Tuning.ejectionMs`; 0 if the scheduler would refuse connections instead of choosing another endpoint. */
-export function ejectionMsOf({ ejectionMs = 0, scheduler, schedulerFlags }: Tuning): number {
-  return avoidsZeroWeights(scheduler, schedulerFlags) ? ejectionMs : 0;
+/** See `Tuning.outlierEjectionMs`; 0 if the scheduler would refuse connections instead of choosing another endpoint. */
+export function ejectionMsOf({ outlierEjectionMs = 0, scheduler, schedulerFlags }: Tuning): number {
+  return avoidsZeroWeights(scheduler, schedulerFlags) ? outlierEjectionMs : 0;
 }
 
 /** Sets the weights of ejected endpoints to 0. If there are too many, only the first ones in key order get weight 0. */

@@ -3,7 +3,7 @@ import { ipFamilies } from "../base/ip.ts";
 import { rangesChain } from "../plan/range-rules.ts";
 import { type SetRole, setFor } from "../plan/sets.ts";
 import { tunnelChain } from "../plan/tunnel-rules.ts";
-import { type SetEntry, setEntryParts } from "../state/set-entry.ts";
+import { type SetEntry, setEntryFields } from "../state/set-entry.ts";
 import type { AddressServerId } from "../state/virtual-server.ts";
 import type { Subject } from "./subject.ts";
 
@@ -72,7 +72,7 @@ export function isRestriction(subject: Subject): boolean {
 
 /** The address, protocol and port of an entry in a `hash:ip,port…` set. */
 export function serverOfEntry(entry: SetEntry): AddressServerId | undefined {
-  const { address, protocol, port } = setEntryParts(entry);
+  const { address, protocol, port } = setEntryFields(entry);
   if (address === undefined || protocol === undefined || port === undefined) return undefined;
   return { address, protocol, port };
 }

@@ -4,7 +4,7 @@ import { rangesChain } from "../plan/range-rules.ts";
 import type { PlannedVirtualServer } from "../plan/service-port-plan.ts";
 import { setFor } from "../plan/sets.ts";
 import type { Rule, RuleSet } from "../state/rule.ts";
-import { addressPortEntry, type SetEntry, setEntryParts } from "../state/set-entry.ts";
+import { addressPortEntry, type SetEntry, setEntryFields } from "../state/set-entry.ts";
 import { type VirtualServerId, virtualServerKey } from "../state/virtual-server.ts";
 import { nodeFirewall, serverOfEntry } from "./limits.ts";
 import type { Subject } from "./subject.ts";
@@ -36,7 +36,7 @@ export function limitedServer({ virtualServer, range }: PlannedVirtualServer): V
 
 /** The address of an entry. */
 export function* guarded(entry: SetEntry): Generator<Subject> {
-  const { address } = setEntryParts(entry);
+  const { address } = setEntryFields(entry);
   if (address !== undefined) yield { type: "address", address };
 }
 

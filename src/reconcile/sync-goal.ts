@@ -34,6 +34,6 @@ export interface SyncGoal {
 export const emptyGoal: SyncGoal = {
   ...{ desired: new DesiredState(), touched: noMarks(), rules: new Map(), sysctls: [] },
   ...{ missingModules: [], nodeAddresses: new Set(), manualWeights: "keep" },
-  ownership: { foreignVirtualServers: "keep", excludeCidrs: [] },
+  ownership: { foreignVirtualServers: "keep", excludeCIDRs: [] },
   drain: { tcpDeadlineSeconds: 0, udpDeadlineSeconds: 0 },
 };

@@ -68,7 +68,7 @@ export function portEntry(port: number): SetEntry {
 }
 
 /** The values in an entry. The set type determines which are defined. */
-export interface SetEntryParts {
+export interface SetEntryFields {
   readonly address?: IpAddress;
   readonly protocol?: Protocol;
   readonly port?: number;
@@ -77,7 +77,7 @@ export interface SetEntryParts {
 }
 
 /** Parses an entry for encoding. Throws RangeError if none of the functions above could have created the text. */
-export function setEntryParts(entry: SetEntry): SetEntryParts {
+export function setEntryFields(entry: SetEntry): SetEntryFields {
   if (/^\d+$/.test(entry)) return { port: Number(entry) };
   const [addressText = "", portText, secondText] = entry.split(",");
   const address = parseIpAddress(addressText);

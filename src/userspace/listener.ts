@@ -28,7 +28,7 @@ export interface OpenListener {
   readonly localPorts: LocalPorts;
 }
 
-export interface ListenerParts {
+export interface ListenerContext {
   readonly clock: Clock;
   readonly log: Logger;
   readonly balancer: Pick<Balancer, "next">;

@@ -8,17 +8,17 @@ import type {
   ConnectionQuota,
   ListenAddress,
   Listener,
-  ListenerParts,
+  ListenerContext,
   LocalPorts,
   OpenListener,
 } from "./listener.ts";
-import { RefusedConnections, type RefusedConnectionsParts } from "./refused-connections.ts";
+import { RefusedConnections, type RefusedConnectionsContext } from "./refused-connections.ts";
 import type { ServiceListener } from "./service-listeners.ts";
 import { ServiceQuota, type SocketQuotas } from "./service-quota.ts";
 import { TcpListener } from "./tcp-listener.ts";
 import { UdpListener } from "./udp-listener.ts";
 
-export interface ProxierParts extends Pick<RefusedConnectionsParts, "onRefused"> {
+export interface ProxierContext extends Pick<RefusedConnectionsContext, "onRefused"> {
   readonly clock: Clock;
   readonly log: Logger;
   readonly udpTimeoutMs: number;
@@ -44,7 +44,7 @@ const sweepMs = 60_000;
  * port is removed, its listener closes, and its connections continue until their deadline.
  */
 export class UserspaceProxier {
-  readonly #parts: ProxierParts;
+  readonly #parts: ProxierContext;
   readonly #served = new Map<string, Served>();
   /** Listeners that could not be opened, for the next retry. */
   readonly #failed = new Map<string, ServiceListener>();
@@ -57,7 +57,7 @@ export class UserspaceProxier {
   readonly #refused: RefusedConnections;
   #cancelSweep: () => void = () => {};
 
-  constructor(parts: ProxierParts) {
+  constructor(parts: ProxierContext) {
     this.#parts = parts;
     this.#connections = new ServiceQuota(parts.quotas.connections);
     this.#listenerSockets = new ServiceQuota(parts.quotas.listenerSockets);
@@ -172,7 +172,7 @@ export class UserspaceProxier {
     this.#updateBalancer(balancer, wanted);
     const keys = { service: wanted.portName, protocol: wanted.protocol };
     const connections = this.#connectionsOf(wanted.service);
-    const parts: ListenerParts = {
+    const parts: ListenerContext = {
       ...{ clock, log: log.with(keys), balancer, connections, udpTimeoutMs },
     };
     const Kind = wanted.protocol === "TCP" ? TcpListener : UdpListener;

@@ -10,7 +10,7 @@ interface Refused {
 
 const reportPeriodMs = 60_000;
 
-export interface RefusedConnectionsParts {
+export interface RefusedConnectionsContext {
   readonly clock: Clock;
   readonly log: Logger;
   /** Called with the number of a Service's connections refused since the last report. */
@@ -19,10 +19,10 @@ export interface RefusedConnectionsParts {
 
 /** Reports that a Service reached its connection limit, at most once per minute for each Service. */
 export class RefusedConnections {
-  readonly #parts: RefusedConnectionsParts;
+  readonly #parts: RefusedConnectionsContext;
   readonly #byService = new Map<ServiceName, Refused>();
 
-  constructor(parts: RefusedConnectionsParts) {
+  constructor(parts: RefusedConnectionsContext) {
     this.#parts = parts;
   }
 

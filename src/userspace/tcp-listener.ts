@@ -4,7 +4,7 @@ import { background } from "../base/background.ts";
 import type { Clock } from "../base/clock.ts";
 import { errorText } from "../base/error-text.ts";
 import { joinSockets } from "./join-sockets.ts";
-import type { ListenAddress, Listener, ListenerParts, LocalPorts } from "./listener.ts";
+import type { ListenAddress, Listener, ListenerContext, LocalPorts } from "./listener.ts";
 import type { Backend } from "./service-listeners.ts";
 
 /** Timeouts of consecutive attempts to connect to a backend. Each attempt uses the next backend. */
@@ -15,12 +15,12 @@ const backlog = 1_024;
 
 /** Accepts TCP connections and joins each with a connection to a backend. */
 export class TcpListener implements Listener {
-  readonly #parts: ListenerParts;
+  readonly #parts: ListenerContext;
   readonly #address: ListenAddress;
   readonly #server: Server;
   readonly #clients = new Set<Socket>();
 
-  constructor(parts: ListenerParts, address: ListenAddress) {
+  constructor(parts: ListenerContext, address: ListenAddress) {
     this.#parts = parts;
     this.#address = address;
     this.#server = createServer({ allowHalfOpen: true, noDelay: true }, (client) => {

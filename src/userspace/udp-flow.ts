@@ -3,7 +3,7 @@ import type { Clock } from "../base/clock.ts";
 import { familyOf } from "../base/ip.ts";
 import type { Backend } from "./service-listeners.ts";
 
-export interface UdpFlowParts {
+export interface UdpFlowContext {
   readonly clock: Clock;
   /** The flow ends after this time without a datagram in either direction. */
   readonly idleMs: number;
@@ -19,7 +19,7 @@ const mostQueuedBytes = 1_048_576;
 /** Forwards one client's datagrams to one backend, and the replies. */
 export class UdpFlow {
   readonly backendKey: string;
-  readonly #parts: UdpFlowParts;
+  readonly #parts: UdpFlowContext;
   readonly #socket: Socket;
   readonly #waiting: Uint8Array[] = [];
   #isConnected = false;
@@ -27,7 +27,7 @@ export class UdpFlow {
   #usedAtMs: number;
   #cancelCheck: () => void = () => {};
 
-  constructor({ key, address, port }: Backend, parts: UdpFlowParts) {
+  constructor({ key, address, port }: Backend, parts: UdpFlowContext) {
     this.backendKey = key;
     this.#parts = parts;
     this.#usedAtMs = parts.clock.monotonicMs();

@@ -2,7 +2,7 @@ import { createSocket, type RemoteInfo, type Socket } from "node:dgram";
 import { once } from "node:events";
 import { isIPv6 } from "node:net";
 import { errorText } from "../base/error-text.ts";
-import type { ListenAddress, Listener, ListenerParts, LocalPorts } from "./listener.ts";
+import type { ListenAddress, Listener, ListenerContext, LocalPorts } from "./listener.ts";
 import { UdpFlow } from "./udp-flow.ts";
 
 /** Replies beyond this queue size are dropped, as with a full socket buffer. */
@@ -10,13 +10,13 @@ const mostQueuedBytes = 1_048_576;
 
 /** Receives datagrams. Each client has a separate socket to one backend until the client is idle. */
 export class UdpListener implements Listener {
-  readonly #parts: ListenerParts;
+  readonly #parts: ListenerContext;
   readonly #address: ListenAddress;
   readonly #sockets: Socket[] = [];
   /** Flows by the client's `port address`. The one that has been idle longest is first. */
   readonly #flows = new Map<string, UdpFlow>();
 
-  constructor(parts: ListenerParts, address: ListenAddress) {
+  constructor(parts: ListenerContext, address: ListenAddress) {
     this.#parts = parts;
     this.#address = address;
   }

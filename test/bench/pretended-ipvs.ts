@@ -10,7 +10,7 @@ export function hostEnvironment(): NodeJS.ProcessEnv {
   if (existsSync("/proc/net/ip_vs")) return process.env;
   const sysctls = join(build, "sysctls");
   mkdirSync(sysctls, { recursive: true });
-  for (const { path } of sysctlsOf({ isStrictArp: false })) {
+  for (const { path } of sysctlsOf({ strictARP: false })) {
     if (path.startsWith("net/ipv4/vs/")) writeFileSync(join(sysctls, basename(path)), "0\n");
   }
   const preload = join(build, "pretend-ipvs.so");

@@ -7,8 +7,8 @@ import { explainWith } from "../../src/explain/explain.ts";
 import type { From } from "../../src/explain/origins.ts";
 import { type KernelReaders, openReaders } from "../../src/kernel/open-readers.ts";
 import { startProxy } from "../packet-paths/proxy.ts";
+import { startStations } from "../packet-paths/start-stations.ts";
 import type { Station } from "../packet-paths/station.ts";
-import { buildWorld } from "../packet-paths/world.ts";
 import { shell } from "../support/netns/network-namespace.ts";
 import { labRules } from "../support/rules-writer.ts";
 import { Draw } from "./draw.ts";
@@ -38,7 +38,7 @@ const answerMs = 6_000;
 
 export async function runScenes({ firstSeed, tupleCount }: RunOptions): Promise<readonly Result[]> {
   const sceneCount = Math.ceil(tupleCount / tuplesPerScene);
-  const { stations, stop } = await buildWorld();
+  const { stations, stop } = await startStations();
   const results: Result[] = [];
   try {
     shell(`

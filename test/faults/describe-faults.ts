@@ -1,27 +1,30 @@
-/** Runs rows as tests of a lab suite, with one world for all of them. */
+/** Runs rows as tests of a lab suite, with one node for all of them. */
 import { after, before, describe, it } from "node:test";
 import { skippedOnHost } from "../support/machine-wide.ts";
 import { isLong } from "../support/seeds.ts";
+import { FaultyNode } from "./faulty-node.ts";
 import type { Form, Row, RowResult } from "./row.ts";
 import { assertHolds, runRow } from "./run-row.ts";
 import { resultTable } from "./table.ts";
-import { World } from "./world.ts";
 
 const serviceCount = 100;
 const form: Form = isLong ? "long" : "short";
 
-/** Each row is one test. `more` adds other tests, which can use the world. */
-export function describeFaults(rows: readonly Row[], more?: (world: () => World) => void): void {
+/** Each row is one test. `more` adds other tests, which can use the node. */
+export function describeFaults(
+  rows: readonly Row[],
+  more?: (node: () => FaultyNode) => void,
+): void {
   describe(`faults with ${serviceCount} Services and clients that count failures`, () => {
     const results: RowResult[] = [];
-    let world: World;
+    let node: FaultyNode;
 
     before(async () => {
-      world = await World.build(serviceCount);
+      node = await FaultyNode.build(serviceCount);
     });
 
     after(async () => {
-      await world.close();
+      await node.close();
       console.log(resultTable(results).join("\n"));
     });
 
@@ -30,13 +33,13 @@ export function describeFaults(rows: readonly Row[], more?: (world: () => World)
       it(`${row.name}: ${row.mayFail ?? "no connection breaks or fails"}`, {
         skip,
       }, async (test) => {
-        const result = await runRow(row, world, form);
+        const result = await runRow(row, node, form);
         for (const note of result.notes) test.diagnostic(note);
         results.push(result);
         assertHolds(result);
       });
     }
 
-    more?.(() => world);
+    more?.(() => node);
   });
 }

@@ -5,11 +5,11 @@
  */
 import { parseArgs } from "node:util";
 import { skippedOnHost } from "../support/machine-wide.ts";
+import { FaultyNode } from "./faulty-node.ts";
 import type { Form, Row, RowResult } from "./row.ts";
 import { rows } from "./rows.ts";
 import { addResults, assertHolds, runRow } from "./run-row.ts";
 import { resultTable } from "./table.ts";
-import { World } from "./world.ts";
 
 const { values } = parseArgs({
   options: {
@@ -33,11 +33,11 @@ const chosen = rows
   .filter(isAllowedHere);
 const results = new Map<string, RowResult>();
 
-const world = await World.build(100);
+const node = await FaultyNode.build(100);
 for (let round = 0; round < rounds; round++) {
   for (const row of chosen) if (performance.now() < endMs) await runShare(row, round);
 }
-await world.close();
+await node.close();
 const all = [...results.values()];
 console.error(resultTable(all).join("\n"));
 console.log(JSON.stringify({ form, results: all }, null, 2));
@@ -53,7 +53,7 @@ async function runShare(row: Row, round: number): Promise<void> {
   const upTo = (end: number): number => Math.ceil((row[form] * end) / rounds);
   const share = { ...row, [form]: upTo(round + 1) - upTo(round) };
   if (share[form] === 0) return;
-  const result = await runRow(share, world, form);
+  const result = await runRow(share, node, form);
   const before = results.get(row.name);
   results.set(row.name, before === undefined ? result : addResults(before, result));
   const minute = ((performance.now() - beginMs) / 60_000).toFixed(1);

@@ -1,7 +1,7 @@
 /** Tells netlink-fault.c in a running program which requests to reject, or when to kill the program. */
 import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { ProgramStart, World } from "./world.ts";
+import type { FaultyNode, ProgramStart } from "./faulty-node.ts";
 
 export const library: string = join(import.meta.dirname, "../../build/test/netlink-fault.so");
 const file = "/run/faults/netlink-fault";
@@ -18,9 +18,9 @@ function otherLibraries(): readonly string[] {
 }
 
 /** Later rows keep using the library. */
-export async function putUnderFaults(world: World): Promise<void> {
-  if (readFileSync(`/proc/${world.program.pid}/maps`, "utf8").includes(library)) return;
-  await world.restartProgram(underFaults);
+export async function putUnderFaults(node: FaultyNode): Promise<void> {
+  if (readFileSync(`/proc/${node.program.pid}/maps`, "utf8").includes(library)) return;
+  await node.restartProgram(underFaults);
 }
 
 /**

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { shell } from "../support/netns/network-namespace.ts";
 import { Program } from "../support/program.ts";
-import type { World } from "./world.ts";
+import type { FaultyNode } from "./faulty-node.ts";
 
 export interface BrokenState {
   readonly name: string;
@@ -84,38 +84,41 @@ export const brokenStates: readonly BrokenState[] = [
 ];
 
 /** Kills the program during or after a burst of changes, then damages the kernel state. */
-async function breakState(world: World, { shellLines, losesMarks }: BrokenState): Promise<void> {
-  await world.churn(burst);
-  if (losesMarks === true) await world.repaired();
-  world.program.kill("SIGKILL");
-  await world.program.ends();
+async function breakState(
+  node: FaultyNode,
+  { shellLines, losesMarks }: BrokenState,
+): Promise<void> {
+  await node.churn(burst);
+  if (losesMarks === true) await node.repaired();
+  node.program.kill("SIGKILL");
+  await node.program.ends();
   shell(shellLines);
 }
 
 /** Resolves when the start alone has restored the desired state. */
-export async function recoverByStart(world: World, state: BrokenState): Promise<void> {
-  await breakState(world, state);
-  await startAndServe(world);
+export async function recoverByStart(node: FaultyNode, state: BrokenState): Promise<void> {
+  await breakState(node, state);
+  await startAndServe(node);
 }
 
 /** Resolves when `--cleanup` has left nothing and the following start has restored the desired state. */
-export async function recoverByCleanUp(world: World, state: BrokenState): Promise<void> {
-  await breakState(world, state);
+export async function recoverByCleanUp(node: FaultyNode, state: BrokenState): Promise<void> {
+  await breakState(node, state);
   const cleanUp = new Program(["--cleanup"]);
   const { code } = await cleanUp.ends();
   assert.equal(code, 0, cleanUp.output);
   assert.deepEqual(nothingLeft(), { servers: "", entries: "", rules: "", link: "" });
-  await startAndServe(world);
+  await startAndServe(node);
 }
 
 /** Asserts that the kernel state equals the plan, and that packets reach their endpoints. */
-async function startAndServe(world: World): Promise<void> {
-  world.startProgram();
-  await world.serves();
-  await world.repaired();
+async function startAndServe(node: FaultyNode): Promise<void> {
+  node.startProgram();
+  await node.serves();
+  await node.repaired();
   assert.equal(shell("cat /proc/sys/net/ipv4/vs/conntrack"), "1\n");
-  world.traffic.reopen();
-  await world.trafficFlows();
+  node.traffic.reopen();
+  await node.trafficFlows();
 }
 
 function nothingLeft(): Readonly<Record<"servers" | "entries" | "rules" | "link", string>> {

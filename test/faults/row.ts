@@ -1,4 +1,4 @@
-import type { World } from "./world.ts";
+import type { FaultyNode } from "./faulty-node.ts";
 
 export type Form = "short" | "long";
 
@@ -19,12 +19,12 @@ export interface Row {
    * Injects the fault and removes it while objects change, so that there is something to repair. Returns an
    * observation for the run's log. Throws if a requirement is violated.
    */
-  readonly inject: (world: World, turn: Turn) => Promise<string>;
+  readonly inject: (node: FaultyNode, turn: Turn) => Promise<string>;
   /** Each try uses a newly started program, whose retry delays start at the shortest one. */
   readonly startsAnew?: true;
   /** Runs before the first try and after the last one. */
-  readonly before?: (world: World) => Promise<void>;
-  readonly after?: (world: World) => Promise<void>;
+  readonly before?: (node: FaultyNode) => Promise<void>;
+  readonly after?: (node: FaultyNode) => Promise<void>;
   /**
    * Why new connections of the clients may fail during the fault. If absent, none may fail. Open connections must never
    * break.

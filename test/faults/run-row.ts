@@ -1,7 +1,7 @@
 /** Runs one row: injects the fault, and measures its effect on clients and the duration of the repair. */
 import assert from "node:assert/strict";
+import type { FaultyNode } from "./faulty-node.ts";
 import type { Form, Row, RowResult, Turn } from "./row.ts";
-import type { World } from "./world.ts";
 
 interface Seen {
   readonly long: number;
@@ -13,14 +13,14 @@ interface Seen {
 }
 
 /** Runs a row as often as the form requires, or until a try fails. */
-export async function runRow(row: Row, world: World, form: Form): Promise<RowResult> {
+export async function runRow(row: Row, node: FaultyNode, form: Form): Promise<RowResult> {
   const seen: Seen[] = [];
   let failure: string | undefined;
   try {
-    await row.before?.(world);
+    await row.before?.(node);
     for (let index = 0; index < row[form]; index++)
-      seen.push(await doOnce(row, world, { form, index }));
-    await row.after?.(world);
+      seen.push(await doOnce(row, node, { form, index }));
+    await row.after?.(node);
   } catch (error) {
     failure = String(error);
   }
@@ -40,13 +40,13 @@ export async function runRow(row: Row, world: World, form: Form): Promise<RowRes
   };
 }
 
-async function doOnce(row: Row, world: World, turn: Turn): Promise<Seen> {
-  if (row.startsAnew) await world.restartProgram();
-  await world.trafficFlows();
-  const { long } = await world.traffic.take();
-  const note = await row.inject(world, turn);
-  const repairMs = await world.repaired();
-  const { broken, short, failed, reasons } = await world.traffic.take();
+async function doOnce(row: Row, node: FaultyNode, turn: Turn): Promise<Seen> {
+  if (row.startsAnew) await node.restartProgram();
+  await node.trafficFlows();
+  const { long } = await node.traffic.take();
+  const note = await row.inject(node, turn);
+  const repairMs = await node.repaired();
+  const { broken, short, failed, reasons } = await node.traffic.take();
   const why = failed + broken === 0 ? "" : `; ${JSON.stringify(reasons)}`;
   return { long, broken, short, failed, repairMs, note: note + why };
 }

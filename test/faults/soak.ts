@@ -8,6 +8,7 @@
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { firstSeed, seededRandom } from "../support/seeds.ts";
+import { FaultyNode } from "./faulty-node.ts";
 import { underFaults } from "./netlink-fault.ts";
 import { apiServer } from "./rows/api-server.ts";
 import { netlink } from "./rows/netlink.ts";
@@ -22,7 +23,6 @@ import {
   takeSample,
   titles,
 } from "./soak-samples.ts";
-import { World } from "./world.ts";
 
 const { values } = parseArgs({
   options: {
@@ -41,7 +41,7 @@ const minuteMs = 60_000;
 
 interface Fault {
   readonly name: string;
-  readonly inject: (world: World) => unknown;
+  readonly inject: (node: FaultyNode) => unknown;
 }
 
 /** Only machine faults that need no preparation. */
@@ -54,7 +54,7 @@ const rows = [
 const faults: readonly Fault[] = [
   ...rows.map(({ name, inject }) => ({
     name,
-    inject: (world: World) => inject(world, { form: "short", index: 0 }),
+    inject: (node: FaultyNode) => inject(node, { form: "short", index: 0 }),
   })),
   ...intrusions.map((intrusion) => ({
     name: intrusion.name,
@@ -67,7 +67,7 @@ const samples: Sample[] = [];
 const totals = { steps: 0, faults: 0, short: 0, failed: 0, broken: 0, slowestRepairMs: 0 };
 
 console.error(`Seed: ${firstSeed}`);
-const world = await World.build(serviceCount);
+const node = await FaultyNode.build(serviceCount);
 try {
   await soak();
 } catch (error) {
@@ -77,7 +77,7 @@ problems.push(...findGrowth(samples));
 console.error(growthLine(samples));
 console.error(JSON.stringify(totals));
 for (const problem of problems) console.error(problem);
-await world.close();
+await node.close();
 process.exitCode = problems.length === 0 ? 0 : 1;
 
 async function soak(): Promise<void> {
@@ -87,16 +87,16 @@ async function soak(): Promise<void> {
     ...underFaults.environment,
   };
   trackConnections();
-  await world.restartProgram({ environment });
-  await world.trafficFlows();
+  await node.restartProgram({ environment });
+  await node.trafficFlows();
   const faultsToCome = shuffled();
   console.log(titles.join("\t"));
   console.error(aligned(titles));
   const beginMs = performance.now();
   for (let elapsedMs = 0; elapsedMs < soakMs; elapsedMs = performance.now() - beginMs) {
     const done = await step(faultsToCome);
-    const taken = takeSample(world.program.pid, probeFile);
-    const drifts = await world.metric("kube_ipvs_drift_total{");
+    const taken = takeSample(node.program.pid, probeFile);
+    const drifts = await node.metric("kube_ipvs_drift_total{");
     noteSample({ ...taken, ...done, drifts, minute: elapsedMs / minuteMs });
     await countTraffic(done.fault);
   }
@@ -117,21 +117,21 @@ async function step(
   faultsToCome: Iterator<Fault, never>,
 ): Promise<Pick<Sample, "fault" | "repairMs">> {
   totals.steps += 1;
-  await world.churn();
+  await node.churn();
   let name = "no fault";
   if (totals.steps % stepsPerFault === 0) {
     const fault = faultsToCome.next().value;
     totals.faults += 1;
     name = fault.name;
-    await fault.inject(world);
+    await fault.inject(node);
   }
-  const repairMs = await world.repaired();
+  const repairMs = await node.repaired();
   totals.slowestRepairMs = Math.max(totals.slowestRepairMs, Math.round(repairMs));
   return { fault: name, repairMs };
 }
 
 async function countTraffic(name: string): Promise<void> {
-  const { short, failed, broken, reasons } = await world.traffic.take();
+  const { short, failed, broken, reasons } = await node.traffic.take();
   if (failed + broken > 0) {
     problems.push(`step ${totals.steps}, ${name}: ${JSON.stringify(reasons)}`);
   }

@@ -1,5 +1,5 @@
 /** The KubeProxyConfiguration of a scenario: the common base with the scenario's own fields. */
-import { nodeName } from "./node-world.ts";
+import { nodeName } from "./node-set-up.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 

@@ -12,7 +12,7 @@ import type { ApiObject as ServedObject } from "../support/objects.ts";
 import { configurationText } from "./configuration.ts";
 import { differencesWithin, lookAfterEnd } from "./eventually.ts";
 import type { Difference } from "./kernel-state.ts";
-import { nodeSetUp } from "./node-world.ts";
+import { nodeSetUp } from "./node-set-up.ts";
 import { type ApiObject, healthCheckNodePorts, type Scenario } from "./scenario.ts";
 
 const program: string = join(import.meta.dirname, "../../dist/kube-ipvs");

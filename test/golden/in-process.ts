@@ -18,7 +18,7 @@ import { hasIptables } from "../support/rules-writer.ts";
 import { configurationText } from "./configuration.ts";
 import { differencesWithin, lookAfterEnd } from "./eventually.ts";
 import type { Difference } from "./kernel-state.ts";
-import { nodeSetUp } from "./node-world.ts";
+import { nodeSetUp } from "./node-set-up.ts";
 import { type ApiObject, healthCheckNodePorts, type Scenario, type Step } from "./scenario.ts";
 
 /** Timeout for events of links and addresses, which reach the daemon after the sync was requested. */

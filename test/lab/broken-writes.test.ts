@@ -9,11 +9,11 @@ import { kills } from "../faults/rows/kills.ts";
 import { netlink } from "../faults/rows/netlink.ts";
 import { isLong } from "../support/seeds.ts";
 
-describeFaults([...kills, ...netlink], (world) => {
+describeFaults([...kills, ...netlink], (node) => {
   for (const state of brokenStates) {
-    it(`${state.name}: a start restores the desired state`, () => recoverByStart(world(), state));
+    it(`${state.name}: a start restores the desired state`, () => recoverByStart(node(), state));
     if (!isLong && state.cleansUpInShortForm !== true) continue;
     it(`${state.name}: --cleanup leaves nothing, and a start restores the desired state`, () =>
-      recoverByCleanUp(world(), state));
+      recoverByCleanUp(node(), state));
   }
 });

@@ -212,7 +212,7 @@ describe("virtual IPs that change between addresses and routes", () => {
       const ipvs = {
         nodeAddresses: new Set([ip("192.168.10.11")]),
         recorded: { owned: new Set<string>(), foreign: new Set<string>() },
-        ownership: { foreignVirtualServers: "keep" as const, excludeCidrs: [] },
+        ownership: { foreignVirtualServers: "keep" as const, excludeCIDRs: [] },
         hasIpvs: true,
       };
       const goal = { rules: new Map(), ipvs };

@@ -8,7 +8,7 @@ import { once } from "node:events";
 import { describe, it } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import { differenceText, type KernelState } from "../golden/kernel-state.ts";
-import { nodeSetUp } from "../golden/node-world.ts";
+import { nodeSetUp } from "../golden/node-set-up.ts";
 import { observeKernel } from "../golden/observe.ts";
 import { ClusterNode, graceMs, type NodeSettings } from "../support/cluster-node.ts";
 import type { NamedObject } from "../support/memory-source.ts";

@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { KernelState } from "../golden/kernel-state.ts";
 import { compareStates, differenceText } from "../golden/kernel-state.ts";
-import { nodeSetUp } from "../golden/node-world.ts";
+import { nodeSetUp } from "../golden/node-set-up.ts";
 import { observeKernel } from "../golden/observe.ts";
 import { replayLines } from "../golden/replay.ts";
 import { readScenario } from "../golden/scenario.ts";

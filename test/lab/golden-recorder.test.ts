@@ -10,7 +10,7 @@ import {
   type KernelState,
   type StateFile,
 } from "../golden/kernel-state.ts";
-import { nodeSetUp } from "../golden/node-world.ts";
+import { nodeSetUp } from "../golden/node-set-up.ts";
 import { observeKernel } from "../golden/observe.ts";
 import { replayLines } from "../golden/replay.ts";
 import { readScenario } from "../golden/scenario.ts";

@@ -99,7 +99,7 @@ function underOwnProfile(container: ContainerTemplate): ContainerTemplate {
  * empty table.
  */
 function kernelState(): string {
-  const sysctls = planSysctls({ isStrictArp: false, kernelRelease: release() });
+  const sysctls = planSysctls({ strictARP: false, kernelRelease: release() });
   const rules = "iptables-legacy-save | sed -n 's/ \\[.*//; /^-A/p; /^:.* -$/p'";
   return [
     shell(`ipvsadm -Sn; ipset list -n; ${rules}; ip -br link show type dummy`),
@@ -138,7 +138,7 @@ describe("the image on a node", () => {
   it("sets sysctls in its init container, which then exits", async () => {
     const program = onNode.start(prepare);
     assert.deepEqual(await program.ends(), { code: 0, signal: null }, program.output);
-    for (const { path, value } of planSysctls({ isStrictArp: false, kernelRelease: release() })) {
+    for (const { path, value } of planSysctls({ strictARP: false, kernelRelease: release() })) {
       assert.equal(readFileSync(`/proc/sys/${path}`, "utf8").trim(), value, path);
     }
     assert.equal(shell("ipvsadm -Sn"), "");

@@ -9,7 +9,7 @@ import { after, afterEach, before, describe, it } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import { loadConfig } from "../../src/config/load-config.ts";
 import { configurationText } from "../golden/configuration.ts";
-import { nodeSetUp } from "../golden/node-world.ts";
+import { nodeSetUp } from "../golden/node-set-up.ts";
 import type { Scenario } from "../golden/scenario.ts";
 import { recordedForm } from "../golden-iptables/expected-form.ts";
 import { readScenario } from "../golden-iptables/recorded.ts";

@@ -11,7 +11,7 @@ import { planRules } from "../../src/plan/rules.ts";
 import { planSysctls } from "../../src/plan/sysctls.ts";
 import { Reconciler } from "../../src/reconcile/reconciler.ts";
 import type { SyncGoal } from "../../src/reconcile/sync-goal.ts";
-import { nodeSetUp } from "../golden/node-world.ts";
+import { nodeSetUp } from "../golden/node-set-up.ts";
 import { desiredFrom, positions, serviceOf, sliceOf } from "../support/many-services.ts";
 import { withNetworkNamespace } from "../support/netns/network-namespace.ts";
 
@@ -44,19 +44,19 @@ function goal(): SyncGoal {
   const desired = desiredFrom(objects, addresses);
   const rules = (["IPv4", "IPv6"] as const).map((family) => {
     const input = { family, filledSets: desired.filledSets(family), localDetector: undefined };
-    const more = { deniedToNode: [], isMasqueradeAll: false, masqueradeMark: 0x4000 };
+    const more = { deniedToNode: [], masqueradeAll: false, masqueradeMark: 0x4000 };
     return [family, planRules({ ...input, ...more })] as const;
   });
   return {
     desired,
     touched: desired.takeDirty(),
     missingModules: [],
-    ownership: { foreignVirtualServers: "keep", excludeCidrs: [] },
+    ownership: { foreignVirtualServers: "keep", excludeCIDRs: [] },
     drain: { tcpDeadlineSeconds: 900, udpDeadlineSeconds: 0 },
     manualWeights: "keep",
     rules: new Map(rules),
     nodeAddresses: new Set(addresses),
-    sysctls: planSysctls({ isStrictArp: false, kernelRelease: "6.1.0" }),
+    sysctls: planSysctls({ strictARP: false, kernelRelease: "6.1.0" }),
   };
 }
 

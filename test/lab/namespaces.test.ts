@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { after, before, describe, it } from "node:test";
-import { nodeSetUp } from "../golden/node-world.ts";
+import { nodeSetUp } from "../golden/node-set-up.ts";
 import { ClusterNode, graceMs } from "../support/cluster-node.ts";
 import { clusterIpOf, nameOf, positions, serviceOf, sliceOf } from "../support/many-services.ts";
 import {

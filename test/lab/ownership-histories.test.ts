@@ -5,7 +5,7 @@
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { nodeSetUp } from "../golden/node-world.ts";
+import { nodeSetUp } from "../golden/node-set-up.ts";
 import { ClusterNode, type NodeSettings } from "../support/cluster-node.ts";
 import { shell, withNetworkNamespace } from "../support/netns/network-namespace.ts";
 import { type ApiObject, endpointSlice, service, servicePort } from "../support/objects.ts";

@@ -8,7 +8,7 @@ import { after, before, beforeEach, describe, it } from "node:test";
 import { silentLogger } from "../../src/base/log.ts";
 import type { RulesScope } from "../../src/kernel/kernel.ts";
 import { openKernel } from "../../src/kernel/open-kernel.ts";
-import { nodeSetUp } from "../golden/node-world.ts";
+import { nodeSetUp } from "../golden/node-set-up.ts";
 import { eventually, type LabDaemon, startLabDaemon } from "../support/lab-daemon.ts";
 import {
   createNetworkNamespace,

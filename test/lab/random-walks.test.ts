@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { nodeSetUp } from "../golden/node-world.ts";
+import { nodeSetUp } from "../golden/node-set-up.ts";
 import { withNetworkNamespace } from "../support/netns/network-namespace.ts";
 import { foundWalks } from "../support/random-walk/found-walks.ts";
 import { LabWalkNode } from "../support/random-walk/lab-walk-node.ts";

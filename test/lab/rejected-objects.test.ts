@@ -10,7 +10,7 @@ import { encodeChange } from "../../src/kernel/ipvs/codec.ts";
 import { MessageWriter } from "../../src/netlink/message.ts";
 import type { VirtualServer } from "../../src/state/virtual-server.ts";
 import { endFaults, rejectRequests, underFaults } from "../faults/netlink-fault.ts";
-import { nodeSetUp } from "../golden/node-world.ts";
+import { nodeSetUp } from "../golden/node-set-up.ts";
 import { ClusterNode } from "../support/cluster-node.ts";
 import { nameOf, positions, serviceOf, sliceOf } from "../support/many-services.ts";
 import {

@@ -7,7 +7,7 @@ import { describe, it } from "node:test";
 import { ipFamilies } from "../../src/base/ip.ts";
 import { setFor, setsFor } from "../../src/plan/sets.ts";
 import type { IpSet } from "../../src/state/ip-set.ts";
-import { nodeSetUp } from "../golden/node-world.ts";
+import { nodeSetUp } from "../golden/node-set-up.ts";
 import {
   cleanUpLab,
   eventually,

@@ -7,7 +7,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { compareStates, differenceText, type KernelState } from "../golden/kernel-state.ts";
-import { nodeSetUp } from "../golden/node-world.ts";
+import { nodeSetUp } from "../golden/node-set-up.ts";
 import { observeKernel } from "../golden/observe.ts";
 import { replayLines } from "../golden/replay.ts";
 import { readScenario } from "../golden/scenario.ts";

@@ -6,24 +6,24 @@ import { node } from "../packet-paths/places.ts";
 import type { Outcome } from "../packet-paths/probe.ts";
 import { startUserspaceProxy } from "../packet-paths/proxy.ts";
 import { destinationOf, type Frontend } from "../packet-paths/services.ts";
-import { buildWorld, type World } from "../packet-paths/world.ts";
+import { type RunningStations, startStations } from "../packet-paths/start-stations.ts";
 import { shell } from "../support/netns/network-namespace.ts";
 
 const families: readonly IpFamily[] = ["IPv4", "IPv6"];
 const protocols = ["TCP", "UDP"] as const;
 
 describe("the ports of listeners that rules redirect to", () => {
-  let world: World;
+  let network: RunningStations;
   let proxy: Awaited<ReturnType<typeof startUserspaceProxy>>;
 
   before(async () => {
-    world = await buildWorld();
+    network = await startStations();
     shell("sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1");
     proxy = await startUserspaceProxy();
   });
   after(async () => {
     await proxy.stop();
-    await world.stop();
+    await network.stop();
   });
 
   const ask = async (
@@ -32,7 +32,7 @@ describe("the ports of listeners that rules redirect to", () => {
     to: { readonly address: string; readonly port: number },
     timeoutMs: number,
   ): Promise<Outcome["kind"]> => {
-    const station = world.stations.get(from) ?? assert.fail();
+    const station = network.stations.get(from) ?? assert.fail();
     const sizes = { payloadBytes: 1, answerBytes: 1 };
     return (await station.probe({ protocol, ...to, ...sizes, timeoutMs })).kind;
   };

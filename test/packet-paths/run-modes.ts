@@ -4,8 +4,8 @@ import { withCommand } from "./explained.ts";
 import { type ModeSections, modeSections } from "./modes.ts";
 import type { Section, SectionResult } from "./path.ts";
 import { startProxy, startUserspaceProxy } from "./proxy.ts";
+import { startStations } from "./start-stations.ts";
 import { type Stations, walk } from "./walk.ts";
-import { buildWorld } from "./world.ts";
 
 export interface ModeResult {
   readonly given: ModeSections;
@@ -14,7 +14,7 @@ export interface ModeResult {
 
 /** Runs all sections, or those that are always tried. */
 export async function runModes(which: "all" | "always"): Promise<readonly ModeResult[]> {
-  const { stations, stop } = await buildWorld();
+  const { stations, stop } = await startStations();
   // In modes without IPVS, kube-ipvs leaves this sysctl to the node.
   shell("sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1");
   try {

@@ -4,13 +4,13 @@ import { type Explainer, readPlan, withExplainer } from "./explained.ts";
 import type { Section, SectionResult } from "./path.ts";
 import { startProxy } from "./proxy.ts";
 import { variants, withDefaults } from "./sections.ts";
+import { startStations } from "./start-stations.ts";
 import { type Stations, walk } from "./walk.ts";
 import { walkWithoutParts, withoutParts } from "./without.ts";
-import { buildWorld } from "./world.ts";
 
 /** Results in the order of the document. */
 export async function runPacketPaths(): Promise<readonly SectionResult[]> {
-  const { stations, stop } = await buildWorld();
+  const { stations, stop } = await startStations();
   try {
     const results = await runWith({}, (explainer) => walkDefaults(stations, explainer));
     for (const sections of byConfiguration(variants)) {

@@ -3,17 +3,18 @@ import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/log.ts";
 import type { DaemonView, ModeView } from "../../src/daemon/operator/daemon-view.ts";
 import { ProxyHealth } from "../../src/daemon/report/proxy-health.ts";
-import { type DaemonParts, startDaemon } from "../../src/daemon/start.ts";
+import { type DaemonContext, startDaemon } from "../../src/daemon/start.ts";
 import type { BackendChoice } from "../../src/kernel/iptables/backend.ts";
 import type { Kernel } from "../../src/kernel/kernel.ts";
 import { openKernel } from "../../src/kernel/open-kernel.ts";
 import { labRules } from "./rules-writer.ts";
 import { silentMetrics } from "./silent-metrics.ts";
 
-export interface InProcessParts extends Pick<DaemonParts, "config" | "source" | "holderRecord"> {
+export interface InProcessContext
+  extends Pick<DaemonContext, "config" | "source" | "holderRecord"> {
   /** The daemon's log. If absent, nothing is logged. */
-  readonly log?: DaemonParts["log"];
-  readonly metrics?: DaemonParts["metrics"];
+  readonly log?: DaemonContext["log"];
+  readonly metrics?: DaemonContext["metrics"];
   /** The iptables backend. If absent, the daemon detects it, which starts a few programs. */
   readonly iptablesBackend?: BackendChoice | undefined;
 }
@@ -32,7 +33,7 @@ export interface InProcessDaemon {
 }
 
 /** Starts the daemon. It may not have settled yet. */
-export async function startInProcess(parts: InProcessParts): Promise<InProcessDaemon> {
+export async function startInProcess(parts: InProcessContext): Promise<InProcessDaemon> {
   const { config, source, log = silentLogger, metrics = silentMetrics, iptablesBackend } = parts;
   const record = parts.holderRecord === undefined ? {} : { holderRecord: parts.holderRecord };
   const { mode, virtualAddresses, portRangeMarks: marks } = config;

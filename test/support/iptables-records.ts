@@ -11,7 +11,7 @@ export function iptablesOptions(overrides: Partial<IptablesNodeOptions> = {}): I
       ["IPv6", { servesAllAddresses: true, nodePortAddresses: [], servesLoopback: false }],
     ]),
     hasCounters: true,
-    isTcpLiberal: false,
+    tcpBeLiberal: false,
     ...overrides,
   };
 }

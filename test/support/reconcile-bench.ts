@@ -21,7 +21,7 @@ type BenchOptions = Pick<SyncGoal, "ownership" | "drain" | "manualWeights"> &
   Pick<PlanOptions, "portRangeMarks" | "tunnels">;
 
 const options: BenchOptions = {
-  ownership: { foreignVirtualServers: "keep", excludeCidrs: [] },
+  ownership: { foreignVirtualServers: "keep", excludeCIDRs: [] },
   drain: { tcpDeadlineSeconds: 900, udpDeadlineSeconds: 0 },
   manualWeights: "keep",
 };
@@ -106,7 +106,7 @@ export class Bench {
         filledSets: this.desired.filledSets(family),
         deniedToNode: this.desired.deniedToNode(family),
         localDetector: plan.families.get(family)?.localDetector,
-        isMasqueradeAll: false,
+        masqueradeAll: false,
         masqueradeMark: 0x4000,
         portRangeMarks: this.#options.portRangeMarks,
         ranges: this.desired.ranges(family),

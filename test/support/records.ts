@@ -112,7 +112,7 @@ export function planOptions(overrides: Partial<PlanOptions> = {}): PlanOptions {
       ["IPv6", familyOptions("IPv6")],
     ]),
     scheduler: "rr",
-    isMasqueradeAll: false,
+    masqueradeAll: false,
     masqueradeMark: 0x4000,
     ...overrides,
   };

@@ -7,7 +7,7 @@ import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { KernelState } from "../golden/kernel-state.ts";
-import { nodeSetUp } from "../golden/node-world.ts";
+import { nodeSetUp } from "../golden/node-set-up.ts";
 import { observeKernel } from "../golden/observe.ts";
 import { ApiServer } from "../support/api-server/api-server.ts";
 import { withLabDaemon } from "../support/lab-daemon.ts";

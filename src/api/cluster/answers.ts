@@ -4,7 +4,7 @@ import { ApiError } from "../api-error.ts";
 import type { ApiResponse } from "../connection.ts";
 import { fieldOf, pathOf } from "../decode/fields.ts";
 import { printableText } from "../refusals.ts";
-import { ByteParts } from "./byte-parts.ts";
+import { ByteChunks } from "./byte-chunks.ts";
 import type { WatchedResource } from "./watched-resources.ts";
 
 /** The fields of a watched resource that error messages use. */
@@ -63,7 +63,7 @@ const longestJsonBytes = 16 * 1024 * 1024;
 /** Parses the JSON of a response. Throws an ApiError if the status is not 200 or 201, or if the body is invalid. */
 export async function readJson(resource: Named, response: ApiResponse): Promise<unknown> {
   if (response.status !== 201) await expectOk(resource, response);
-  const body = new ByteParts(longestJsonBytes);
+  const body = new ByteChunks(longestJsonBytes);
   for await (const chunk of response.body) parsed(resource, () => body.add(chunk));
   return parseAnswer(resource, body.take());
 }

@@ -1,14 +1,14 @@
-import { ByteParts } from "./byte-parts.ts";
+import { ByteChunks } from "./byte-chunks.ts";
 
 const lineFeed = 0x0a;
 
 /** Splits a stream of bytes into lines. */
 export class LineSplitter {
-  readonly #line: ByteParts;
+  readonly #line: ByteChunks;
 
   /** `push` throws if a line is longer than `limitBytes`. */
   constructor(limitBytes: number) {
-    this.#line = new ByteParts(limitBytes);
+    this.#line = new ByteChunks(limitBytes);
   }
 
   /** Whether the last line was complete. */

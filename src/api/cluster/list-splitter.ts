@@ -1,5 +1,5 @@
 import { parseJson } from "../../base/parse-json.ts";
-import { ByteParts } from "./byte-parts.ts";
+import { ByteChunks } from "./byte-chunks.ts";
 
 const itemsKey = "items";
 const longestKeyBytes = 256;
@@ -20,8 +20,8 @@ const closeBrace = 0x7d;
  * memory. Keys may be in any order. Throws if the text is not such an object.
  */
 export class ListSplitter {
-  readonly #item: ByteParts;
-  readonly #envelope = new ByteParts(envelopeLimitBytes);
+  readonly #item: ByteChunks;
+  readonly #envelope = new ByteChunks(envelopeLimitBytes);
   #key: number[] = [];
   #depth = 0;
   #isInString = false;
@@ -32,7 +32,7 @@ export class ListSplitter {
   #isComplete = false;
 
   constructor(itemLimitBytes: number) {
-    this.#item = new ByteParts(itemLimitBytes);
+    this.#item = new ByteChunks(itemLimitBytes);
   }
 
   /** Yields the items that are complete after this chunk. */

@@ -6,7 +6,7 @@ import type { ApiConnection } from "../connection.ts";
 import { fieldOf } from "../decode/fields.ts";
 import type { ServerVersion } from "../source.ts";
 import { parsed } from "./answers.ts";
-import { ByteParts } from "./byte-parts.ts";
+import { ByteChunks } from "./byte-chunks.ts";
 import { readBody } from "./watched-request.ts";
 
 /** Every user may read this path (ClusterRole system:public-info-viewer). */
@@ -53,7 +53,7 @@ async function readVersion(
   dependencies: Dependencies,
   signal: AbortSignal,
 ): Promise<ServerVersion> {
-  const body = new ByteParts(maxBytes);
+  const body = new ByteChunks(maxBytes);
   const request = { resource: versionPath, query: {}, idleMs, signal };
   await readBody(dependencies, request, (chunk) => body.add(chunk));
   return parsed(versionPath, () => parseVersion(body.take()));

@@ -9,7 +9,7 @@ import { planSlices, type SlicePlan } from "../../endpoint-slices/plan-slices.ts
 import { PodIndex } from "../../endpoint-slices/pod-index.ts";
 import { podsOf } from "../../endpoint-slices/selection.ts";
 import type { EndpointSliceRecord, ServiceName } from "../objects.ts";
-import type { EndpointParts } from "./read-file.ts";
+import type { EndpointSources } from "./read-file.ts";
 
 /**
  * Creates EndpointSlices from the Pods in a folder, as `kube-ipvs endpoint-controller` does in a cluster. Endpoints
@@ -25,7 +25,7 @@ export class ManifestEndpoints {
   }
 
   /** Returns the slices for the folder's current contents. `zones` contains the zones of nodes, by name. */
-  make(parts: EndpointParts, zones: ReadonlyMap<string, string>): readonly EndpointSliceRecord[] {
+  make(parts: EndpointSources, zones: ReadonlyMap<string, string>): readonly EndpointSliceRecord[] {
     if (parts.pods.length === 0 && this.#made.size === 0) return [];
     const services = new Map(parts.services.map((service) => [service.name, service]));
     const names = new Set([...services.keys(), ...this.#made.keys()]);
@@ -73,7 +73,7 @@ interface Folder {
   readonly zones: ReadonlyMap<string, string>;
 }
 
-function indexed(parts: EndpointParts, zones: Folder["zones"]): Folder {
+function indexed(parts: EndpointSources, zones: Folder["zones"]): Folder {
   const pods = new PodIndex();
   for (const pod of parts.pods) pods.replace(undefined, pod);
   const slices = Map.groupBy(parts.slices, ({ service }) => service);

@@ -14,7 +14,7 @@ import type { InvalidObject, ObjectSource, ResourceKind, SourceListener } from "
 import { IgnoredThings } from "./ignored-things.ts";
 import { ManifestEndpoints } from "./manifest-endpoints.ts";
 import {
-  type EndpointParts,
+  type EndpointSources,
   type ManifestFile,
   type ManifestObject,
   manifestRefusal,
@@ -179,7 +179,7 @@ export class ManifestSource implements ObjectSource {
     this.#listener?.onNodes?.(nodes);
     const objects = [...this.#distinctObjects().values()];
     const zones = zonesOf(nodes);
-    const made = this.#endpoints.make(endpointPartsOf(objects), zones);
+    const made = this.#endpoints.make(endpointSourcesOf(objects), zones);
     this.#notifyKind("nodes", recordsOf("nodes", objects));
     this.#notifyKind("services", recordsOf("services", objects));
     const slices = recordsOf("endpointslices", objects);
@@ -284,11 +284,11 @@ function recordsOf<Kind extends ResourceKind>(
   return new Map(ofKind.map(({ name, record }) => [name, record as RecordOf[Kind] | undefined]));
 }
 
-function endpointPartsOf(objects: readonly ManifestObject[]): EndpointParts {
+function endpointSourcesOf(objects: readonly ManifestObject[]): EndpointSources {
   return {
-    pods: objects.flatMap(({ endpointParts }) => endpointParts.pods ?? []),
-    services: objects.flatMap(({ endpointParts }) => endpointParts.services ?? []),
-    slices: objects.flatMap(({ endpointParts }) => endpointParts.slices ?? []),
+    pods: objects.flatMap(({ endpointSources }) => endpointSources.pods ?? []),
+    services: objects.flatMap(({ endpointSources }) => endpointSources.services ?? []),
+    slices: objects.flatMap(({ endpointSources }) => endpointSources.slices ?? []),
   };
 }
 

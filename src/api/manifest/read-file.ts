@@ -22,13 +22,13 @@ export interface ManifestObject {
   /** Undefined for Pods, and for Services that are headless, invalid or served by another proxy. */
   readonly record: RecordOf[ResourceKind] | undefined;
   /** Input for creating EndpointSlices from Pods. */
-  readonly endpointParts: Partial<EndpointParts>;
+  readonly endpointSources: Partial<EndpointSources>;
   /** Position, such as `file.yaml:12`. */
   readonly where: string;
 }
 
 /** The Pods, Services and existing slices from which endpoints are planned. */
-export interface EndpointParts {
+export interface EndpointSources {
   readonly pods: readonly PodRecord[];
   readonly services: readonly SelectingService[];
   readonly slices: readonly StoredSlice[];
@@ -180,8 +180,8 @@ export function manifestObject(
     const pod = decodeWith(decodePod, kind, complete, context);
     if (pod === undefined) return undefined;
     const { identity, record } = pod;
-    const endpointParts = record === undefined ? {} : { pods: [record] };
-    return { kind, name: identity.name, record: undefined, where, endpointParts };
+    const endpointSources = record === undefined ? {} : { pods: [record] };
+    return { kind, name: identity.name, record: undefined, where, endpointSources };
   }
   const decoded = decodeObject(kind, complete, context);
   if (decoded === undefined) return undefined;
@@ -190,16 +190,16 @@ export function manifestObject(
     const [field, reason] = ["spec.clusterIP", "missing-cluster-ip"] as const;
     refuse(refusal({ kind, subject: name, field, reason, value: "" }));
   }
-  const endpointParts = endpointPartsOf(kind, complete, into);
-  return { kind, name, record: decoded.record, where, endpointParts };
+  const endpointSources = endpointSourcesOf(kind, complete, into);
+  return { kind, name, record: decoded.record, where, endpointSources };
 }
 
 /** Does not report invalid fields, because they were already reported for the object itself. */
-function endpointPartsOf(
+function endpointSourcesOf(
   kind: ResourceKind,
   value: unknown,
   context: DecodeContext,
-): Partial<EndpointParts> {
+): Partial<EndpointSources> {
   const into = { ...context, refuse: () => {} };
   const made = <T>(decode: Decoder<T>): readonly T[] => {
     const record = decodeWith(decode, kind, value, into)?.record;

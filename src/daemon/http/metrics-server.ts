@@ -26,7 +26,7 @@ export interface MetricsServerDependencies {
 }
 
 /** Only ComponentFlagz and ComponentStatusz are used. */
-export type MetricsServerConfig = Pick<Config, "mode" | "isProfilingEnabled" | "featureGates">;
+export type MetricsServerConfig = Pick<Config, "mode" | "enableProfiling" | "featureGates">;
 
 type Page = (request: HttpRequest) => HttpAnswer | Promise<HttpAnswer>;
 
@@ -36,7 +36,7 @@ export function metricsResponder(
   options: MetricsServerConfig,
 ): HttpResponder {
   const pages = pagesOf(dependencies, options);
-  const debug = options.isProfilingEnabled ? new DebugPages(dependencies) : undefined;
+  const debug = options.enableProfiling ? new DebugPages(dependencies) : undefined;
   return (request) => {
     if (request.path.startsWith("/debug/")) return debug?.answer(request) ?? notFound;
     return pages.get(request.path)?.(request) ?? notFound;

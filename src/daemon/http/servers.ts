@@ -31,7 +31,7 @@ type ServerConfig = MetricsServerConfig &
     | "healthzBindAddress"
     | "metricsBindAddress"
     | "secureMetrics"
-    | "isBindFailureFatal"
+    | "bindAddressHardFail"
   >;
 
 /**
@@ -43,17 +43,17 @@ export async function startServers(
   config: ServerConfig,
 ): Promise<() => Promise<void>> {
   const { clock, metrics, health, events, authorizer } = dependencies;
-  const { nodeName, healthzBindAddress, secureMetrics, isBindFailureFatal } = config;
+  const { nodeName, healthzBindAddress, secureMetrics, bindAddressHardFail } = config;
   const listenerOf = (
     kind: "health" | "metrics",
     options: Pick<HttpListenerOptions, "name" | "address" | "certificate" | "respond">,
   ): HttpListener =>
     new HttpListener(dependencies, {
       ...options,
-      isFailureFatal: isBindFailureFatal,
+      isFailureFatal: bindAddressHardFail,
       // As in kube-proxy, only a failure that ends the program causes an Event.
       onFailure: (reason) => {
-        if (isBindFailureFatal) events.record(serverFailedEvent(nodeName, kind, reason));
+        if (bindAddressHardFail) events.record(serverFailedEvent(nodeName, kind, reason));
       },
     });
   const respond = metricsResponder(dependencies, config);

@@ -106,7 +106,7 @@ export async function ownedBy(kernel: Kernel, config: Config): Promise<Omit<Ipvs
     recorded: ownershipRecordIn(readState(config.stateFile)).recorded,
     ownership: {
       foreignVirtualServers: config.foreignVirtualServers,
-      excludeCidrs: config.excludeCidrs,
+      excludeCIDRs: config.excludeCIDRs,
     },
   };
 }

@@ -34,12 +34,12 @@ const anyOptions: IptablesOptions = {
     place: { nodeName: "", zone: "" },
     families: new Map(),
     scheduler: "",
-    isMasqueradeAll: false,
+    masqueradeAll: false,
     masqueradeMark: 0,
   },
   families: new Map(),
   hasCounters: false,
-  isTcpLiberal: false,
+  tcpBeLiberal: false,
   largeFamilies: new Set(),
 };
 

@@ -8,7 +8,7 @@ import type { Iptables } from "../../kernel/kernel.ts";
 import type { ServiceHealthServers } from "../http/service-health.ts";
 import type { ModeView } from "../operator/daemon-view.ts";
 import type { LiveConfig } from "../process/live-config.ts";
-import type { DaemonParts } from "../start.ts";
+import type { DaemonContext } from "../start.ts";
 import type { ClusterInput } from "../sync/cluster-input.ts";
 
 /** Receives objects from the source and syncs them to the kernel. */
@@ -42,7 +42,7 @@ export interface RunningMode {
   removeLeftovers(stop: AbortSignal): Promise<boolean>;
 }
 
-export interface ModeContext extends DaemonParts {
+export interface ModeContext extends DaemonContext {
   readonly events: EventRecorder;
   readonly live: LiveConfig;
   readonly healthChecks: ServiceHealthServers;

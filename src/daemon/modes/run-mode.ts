@@ -3,14 +3,14 @@ import { removeEarlierTunnelLinks } from "../leftovers/rule-leftovers.ts";
 import { BackendWatch } from "../node/backend-watch.ts";
 import { rememberServers } from "../node/node-network.ts";
 import { startingEvent } from "../report/events.ts";
-import type { Daemon, DaemonParts } from "../start.ts";
+import type { Daemon, DaemonContext } from "../start.ts";
 import { sourceListener } from "../sync/source-listener.ts";
 import type { ModeContext, RunningMode } from "./mode.ts";
 
-export type RunModeParts = Pick<ModeContext, "events"> &
+export type RunModeContext = Pick<ModeContext, "events"> &
   Partial<Pick<ModeContext, "kernel">> &
-  Pick<DaemonParts, "config" | "clock" | "log" | "health" | "metrics" | "source" | "fail"> &
-  Pick<DaemonParts, "modeRecord" | "notReadyTaint" | "onReport">;
+  Pick<DaemonContext, "config" | "clock" | "log" | "health" | "metrics" | "source" | "fail"> &
+  Pick<DaemonContext, "modeRecord" | "notReadyTaint" | "onReport">;
 
 /** The parts that each mode provides. */
 export type BegunMode = Pick<RunningMode, "iptables" | "families" | "loop"> &
@@ -27,7 +27,7 @@ export interface RunOfMode<M> extends Pick<Daemon, "settled" | "reconfigure" | "
  * successful sync.
  */
 export async function runMode<M extends BegunMode>(
-  parts: RunModeParts,
+  parts: RunModeContext,
   begin: (shared: Pick<ModeContext, "apiServers" | "live" | "onReport">) => Promise<M>,
 ): Promise<RunOfMode<M>> {
   const { config, source, events } = parts;

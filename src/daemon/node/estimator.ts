@@ -37,7 +37,7 @@ const pauseMs = 600_000;
 /** The syncs at startup have finished by then, unless there are very many objects. */
 const firstPauseMs = 30_000;
 
-export interface EstimatorWatchParts {
+export interface EstimatorWatchContext {
   readonly clock: Clock;
   readonly log: Logger;
   readonly sysctl: Pick<Sysctl, "read">;
@@ -48,7 +48,7 @@ export interface EstimatorWatchParts {
  * Counts the servers periodically, and warns once each time their number becomes too high. Returns a function that
  * stops the checks.
  */
-export function watchEstimator(parts: EstimatorWatchParts): () => void {
+export function watchEstimator(parts: EstimatorWatchContext): () => void {
   let isReported = false;
   const run = async (): Promise<NextRun> => {
     const count = await estimatedServers(parts);
@@ -64,13 +64,13 @@ export function watchEstimator(parts: EstimatorWatchParts): () => void {
 }
 
 /** Number of virtual and real servers whose counters the estimator processes; 0 if the estimator is off. */
-async function estimatedServers({ clock, sysctl, view }: EstimatorWatchParts): Promise<number> {
+async function estimatedServers({ clock, sysctl, view }: EstimatorWatchContext): Promise<number> {
   if (sysctl.read(estimatorPaths.isRunning) === "0") return 0;
   const { virtualServers, realServers } = await inSlices(clock, countsOf(view));
   return virtualServers + realServers;
 }
 
-function warn({ log, sysctl }: EstimatorWatchParts, servers: number): void {
+function warn({ log, sysctl }: EstimatorWatchContext, servers: number): void {
   const hasThreads = sysctl.read(estimatorPaths.cpuList) !== undefined;
   const canStop = sysctl.read(estimatorPaths.isRunning) !== undefined;
   const advice = hasThreads

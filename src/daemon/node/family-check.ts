@@ -29,7 +29,7 @@ export function checkFamilies(facts: FamilyFacts): readonly FamilyFinding[] {
   const { config, families, node } = facts;
   const primary = primaryFamily(facts);
   const isDualStack = families.length > 1;
-  const { localTraffic: local } = config;
+  const { detectLocal: local } = config;
   const findings: FamilyFinding[] = [];
   const note = (what: string, cidrs: readonly Cidr[], isFatal: boolean): void => {
     if (!isOnlyOther(addressesOf(cidrs), primary)) return;
@@ -49,7 +49,7 @@ export function checkFamilies(facts: FamilyFacts): readonly FamilyFinding[] {
 
 function singleStackFindings({ config }: FamilyFacts, primary: IpFamily): readonly FamilyFinding[] {
   const items: readonly (readonly [what: string, addresses: readonly IpAddress[]])[] = [
-    ["ipvs.excludeCIDRs", addressesOf(config.excludeCidrs)],
+    ["ipvs.excludeCIDRs", addressesOf(config.excludeCIDRs)],
     ["healthzBindAddress", specific(config.healthzBindAddress?.address)],
     ["metricsBindAddress", specific(config.metricsBindAddress.address)],
   ];

@@ -23,7 +23,7 @@ export function iptablesOptionsOf(facts: IptablesFacts): IptablesNodeOptions {
       ]),
     ),
     hasCounters,
-    isTcpLiberal: config.conntrack.isTcpLiberal,
+    tcpBeLiberal: config.conntrack.tcpBeLiberal,
   };
 }
 
@@ -34,7 +34,7 @@ function familyOptions(
 ): IptablesFamilyOptions {
   const networks = nodePortNetworks(family, config, node);
   const servesAllAddresses = networks.length === 0;
-  const servesLoopback = family === "IPv4" && servesLoopbackNodePorts(config, networks);
+  const servesLoopback = family === "IPv4" && iptablesLocalhostNodePorts(config, networks);
   const addresses = new Set([...nodePortAddresses, ...(servesLoopback ? [loopback] : [])]);
   return {
     servesAllAddresses,
@@ -46,12 +46,12 @@ function familyOptions(
 }
 
 /** Whether node ports on loopback are enabled, and nodePortAddresses names no networks or one that contains 127.0.0.1. */
-export function servesLoopbackNodePorts(
-  config: Pick<Config, "servesLoopbackNodePorts">,
+export function iptablesLocalhostNodePorts(
+  config: Pick<Config, "iptablesLocalhostNodePorts">,
   networks: readonly Cidr[],
 ): boolean {
   const isNamed = networks.length === 0 || networks.some((one) => cidrContains(one, loopback));
-  return config.servesLoopbackNodePorts && isNamed;
+  return config.iptablesLocalhostNodePorts && isNamed;
 }
 
 const loopback = loopbackAddresses.IPv4;

@@ -14,7 +14,7 @@ import {
 } from "./node-network.ts";
 import type { OtherNodes } from "./other-nodes.ts";
 
-export interface KnownNodeParts {
+export interface KnownNodeContext {
   readonly kernel: NetworkReader;
   readonly live: LiveConfig;
   /** IP families that iptables and the kernel support on this node. */
@@ -27,7 +27,7 @@ export interface KnownNodeParts {
 
 /** Caches the facts about this node, and derives the planning options from them. */
 export class KnownNode {
-  readonly #parts: KnownNodeParts;
+  readonly #parts: KnownNodeContext;
   #record: NodeRecord | undefined;
   #network: NodeNetwork = emptyNetwork;
   #healthCheckAddresses: ReadonlyMap<IpFamily, readonly IpAddress[]> = new Map();
@@ -35,7 +35,7 @@ export class KnownNode {
   /** The Node object, links or addresses may have changed since `#options` was computed. */
   #isStale = true;
 
-  constructor(parts: KnownNodeParts) {
+  constructor(parts: KnownNodeContext) {
     this.#parts = parts;
   }
 

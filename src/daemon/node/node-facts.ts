@@ -37,7 +37,7 @@ export function planOptionsOf(facts: NodeFacts): PlanOptions {
     tuning: config.tuning,
     areWeightsRequested: config.weightRequestPeriodMs > 0,
     areExternalIpsIgnored: config.featureGates.get("AllowServiceExternalIPs") === false,
-    isMasqueradeAll: config.isMasqueradeAll,
+    masqueradeAll: config.masqueradeAll,
     masqueradeMark: config.masqueradeMark,
     ...(config.portRangeMarks === undefined ? {} : { portRangeMarks: config.portRangeMarks }),
     ...(config.tunnelForwarding ? { tunnels: tunnelsOf(facts) } : {}),
@@ -131,7 +131,7 @@ export function nodePortNetworks(
 }
 
 function localDetector(family: IpFamily, { config, node }: NodeFacts): LocalDetector | undefined {
-  const local = config.localTraffic;
+  const local = config.detectLocal;
   switch (local.kind) {
     case "cluster-cidr":
       return firstNetwork(family, local.cidrs);

@@ -11,7 +11,7 @@ const addressWaitMs = 30_000;
 /** How much longer to wait for the pod CIDRs, which another component allocates. As in kube-proxy. */
 const podCidrWaitMs = 300_000;
 
-export interface NodeWaitParts {
+export interface NodeWaitContext {
   readonly clock: Clock;
   readonly log: Logger;
   readonly live: LiveConfig;
@@ -30,13 +30,13 @@ export interface NodeWaitParts {
  * from a cluster. Logs later changes to the node.
  */
 export class NodeWait {
-  readonly #parts: NodeWaitParts;
+  readonly #parts: NodeWaitContext;
   #record: NodeRecord | undefined;
   #isListed = false;
   #isReady = false;
   #cancel: () => void = () => {};
 
-  constructor(parts: NodeWaitParts) {
+  constructor(parts: NodeWaitContext) {
     this.#parts = parts;
   }
 
@@ -105,7 +105,7 @@ export class NodeWait {
   }
 
   get #needsPodCidrs(): boolean {
-    return this.#parts.live.current.localTraffic.kind === "node-cidr";
+    return this.#parts.live.current.detectLocal.kind === "node-cidr";
   }
 
   #check(): void {

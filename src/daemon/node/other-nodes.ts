@@ -11,7 +11,7 @@ import { none } from "../../base/none.ts";
 import { UseCounts } from "../../base/use-counts.ts";
 import { NodeTraits } from "./node-traits.ts";
 
-export interface OtherNodesParts {
+export interface OtherNodesContext {
   readonly source: Pick<ObjectSource, "listNodes">;
   readonly clock: Clock;
   readonly log: Logger;
@@ -61,7 +61,7 @@ const maxAddressesPerNode = 16;
  * longer lists it.
  */
 export class OtherNodes {
-  readonly #parts: OtherNodesParts;
+  readonly #parts: OtherNodesContext;
   /** Addresses that Services name. */
   readonly #claims = new UseCounts<IpAddress>();
   /** External IPs that have not been compared with a list of Nodes since a Service named them. */
@@ -89,7 +89,7 @@ export class OtherNodes {
   #next: { readonly atMs: number; readonly cancel: () => void } | undefined;
   #cancelWait: () => void = () => {};
 
-  constructor(parts: OtherNodesParts) {
+  constructor(parts: OtherNodesContext) {
     this.#parts = parts;
     this.#isReady = !this.#canRead;
     this.#backOff = new BackOff(parts.clock, parts.random);

@@ -90,12 +90,12 @@ async function unsupportedReason(kernel: Kernel, family: IpFamily): Promise<stri
 
 /** The sysctls to set for this node's kernel. */
 export function sysctlsOf({
-  isStrictArp,
+  strictARP,
   tunnelForwarding,
-}: Pick<Config, "isStrictArp"> &
+}: Pick<Config, "strictARP"> &
   Partial<Pick<Config, "tunnelForwarding">>): readonly SysctlSetting[] {
   const isTunneling = tunnelForwarding === true;
-  return planSysctls({ isStrictArp, isTunneling, kernelRelease: release() });
+  return planSysctls({ strictARP, isTunneling, kernelRelease: release() });
 }
 
 async function keepConntrack(

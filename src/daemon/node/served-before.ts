@@ -9,7 +9,7 @@ type GuardOptions = Pick<Config, "objectsFrom" | "relistGuardPercent">;
 type Fail = (error: Error) => void;
 
 /** Reads the kernel state at startup. */
-export interface ServedBeforeParts {
+export interface ServedBeforeContext {
   /** Addresses on kube-ipvs0. Undefined if the link does not exist. */
   readonly readBound: () => Promise<readonly IpAddress[] | undefined>;
   readonly readServers: () => Promise<readonly CachedVirtualServer[]>;
@@ -21,7 +21,7 @@ export interface ServedBeforeParts {
  * have a non-zero weight. Returns undefined if the relist guard is off.
  */
 export function servedBefore(
-  { readBound, readServers, fail }: ServedBeforeParts,
+  { readBound, readServers, fail }: ServedBeforeContext,
   options: GuardOptions,
 ): ServedAddresses | undefined {
   const services = async (): Promise<ReadonlySet<IpAddress>> => new Set(await readBound());

@@ -40,10 +40,10 @@ export async function openSource(
   config: Config,
   dependencies: SourceDependencies,
 ): Promise<OpenSource> {
-  const { objectsFrom, nodeName, serviceProxyName, relistGuardPercent, requestRate } = config;
+  const { objectsFrom, nodeName, serviceProxyName, relistGuardPercent, clientConnection } = config;
   const selection = { nodeName, serviceProxyName };
   if (objectsFrom.kind === "cluster") {
-    const given = { ...dependencies, rate: requestRate };
+    const given = { ...dependencies, rate: clientConnection };
     const { notReadyTaint, ...opened } = await openCluster(
       objectsFrom,
       { ...selection, relistGuardPercent },

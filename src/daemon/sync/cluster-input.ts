@@ -14,7 +14,7 @@ import type { ServiceHealthServers } from "../http/service-health.ts";
 import { KnownNode } from "../node/known-node.ts";
 import { apiServerService, type NetworkReader, sliceEndpoints } from "../node/node-network.ts";
 import { NodeWait } from "../node/node-wait.ts";
-import { OtherNodes, type OtherNodesParts } from "../node/other-nodes.ts";
+import { OtherNodes, type OtherNodesContext } from "../node/other-nodes.ts";
 import {
   type ServiceChange,
   UncheckedClaims,
@@ -30,7 +30,7 @@ export interface ClusterInputCollaborators {
   /** The API servers that the connection uses. Undefined if there is no connection. */
   readonly apiServers?: () => readonly ServerEndpoint[];
   /** The source that lists Nodes. If undefined, other Nodes are unknown. */
-  readonly source?: OtherNodesParts["source"];
+  readonly source?: OtherNodesContext["source"];
   /** Called once before the first plan, with the Node object if it exists. */
   readonly onNodeReady?: (node: NodeRecord | undefined) => void;
   /** Ends the program because it cannot continue. */
@@ -81,7 +81,7 @@ export interface ClusterInputOptions {
   }) => void;
   /** Reads the external IPs that an earlier run served. Defaults to the addresses on kube-ipvs0. */
   readonly readServed?: () => Promise<Iterable<IpAddress>>;
-  /** See `OtherNodesParts.areWeightsDefault`. */
+  /** See `OtherNodesContext.areWeightsDefault`. */
   readonly areWeightsDefault?: () => boolean;
 }
 

@@ -48,9 +48,9 @@ export interface LoopOptions<P>
 export abstract class Loop<
   P extends Plan,
   Findings extends ModeFindings,
-  Parts extends LoopContext & { readonly reporter: LoopReporter<Findings> },
+  Context extends LoopContext & { readonly reporter: LoopReporter<Findings> },
 > {
-  protected readonly parts: Parts;
+  protected readonly parts: Context;
   protected readonly live: LiveConfig;
   readonly families: readonly IpFamily[];
   protected readonly plan: P;
@@ -62,7 +62,7 @@ export abstract class Loop<
   readonly #holderRecord: HolderRecord;
   readonly #claimMemory: ClaimMemory;
 
-  constructor(parts: Parts, { live, families, makePlan, ...options }: LoopOptions<P>) {
+  constructor(parts: Context, { live, families, makePlan, ...options }: LoopOptions<P>) {
     const { reporter, clock } = parts;
     this.parts = parts;
     this.live = live;

@@ -7,7 +7,7 @@ import { type Metrics, showServerVersion } from "../../metrics/prometheus-metric
 import type { ProxyHealth } from "../report/proxy-health.ts";
 import type { ClusterInput } from "./cluster-input.ts";
 
-export interface SourceListenerParts {
+export interface SourceListenerContext {
   readonly health: Pick<ProxyHealth, "listed">;
   readonly metrics: Metrics;
   readonly log: Logger;
@@ -19,7 +19,7 @@ export interface SourceListenerParts {
 /** Passes a source's reports to the loop of any mode. */
 export function sourceListener(
   input: Pick<ClusterInput, "noteService" | "noteSlice" | "noteNode" | "noteNodes" | "noteSynced">,
-  parts: SourceListenerParts,
+  parts: SourceListenerContext,
 ): SourceListener {
   const { health, metrics, log, events, notReadyTaint } = parts;
   return {
@@ -60,7 +60,7 @@ const quarantineEvents: Readonly<Record<ListQuarantine["outcome"], string>> = {
 /** Reports a quarantined list, and its outcome. */
 export function reportListQuarantine(
   { kind, outcome, known, missing }: ListQuarantine,
-  { metrics, log }: Pick<SourceListenerParts, "metrics" | "log">,
+  { metrics, log }: Pick<SourceListenerContext, "metrics" | "log">,
 ): void {
   metrics.relistGuardOutcomes.inc({ resource: kind, outcome });
   metrics.quarantinedLists.set({ resource: kind }, outcome === "held" ? 1 : 0);

@@ -248,7 +248,7 @@ export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
 
   #takeGoal(): SyncGoal {
     const config = this.live.current;
-    const { foreignVirtualServers, excludeCidrs, drain, manualWeights } = config;
+    const { foreignVirtualServers, excludeCIDRs, drain, manualWeights } = config;
     const isMissing = this.#observeOnly && this.parts.kernel.modules.isAvailable("ip_vs") === false;
     return {
       ...this.plan.takeGoal(),
@@ -256,7 +256,7 @@ export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
       sysctls: sysctlsOf(config),
       missingModules: isMissing ? ["ip_vs"] : [],
       nodeAddresses: this.node.addresses,
-      ownership: { foreignVirtualServers, excludeCidrs },
+      ownership: { foreignVirtualServers, excludeCIDRs },
       drain,
       manualWeights,
     };

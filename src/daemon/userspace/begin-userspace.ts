@@ -15,12 +15,12 @@ import { UserspaceProxier } from "../../userspace/proxier.ts";
 import { listenerKey } from "../../userspace/service-listeners.ts";
 import { socketQuotas } from "../../userspace/service-quota.ts";
 import { leftoverRemoval } from "../leftovers/remove-leftovers.ts";
-import { type RunModeParts, type RunOfMode, runMode } from "../modes/run-mode.ts";
+import { type RunModeContext, type RunOfMode, runMode } from "../modes/run-mode.ts";
 import type { ListenersView, ServedAddress } from "../operator/daemon-view.ts";
 import { connectionLimitEvent } from "../report/events.ts";
 import { LoopReporter } from "../report/loop-reporter.ts";
 import type { SyncHistory } from "../report/sync-history.ts";
-import type { DaemonParts } from "../start.ts";
+import type { DaemonContext } from "../start.ts";
 import { ObservedListeners } from "./observed-listeners.ts";
 import { openFileLimit } from "./open-file-limit.ts";
 import {
@@ -31,9 +31,9 @@ import {
 } from "./open-userspace-kernel.ts";
 import { type Listeners, UserspaceLoop } from "./userspace-loop.ts";
 
-export interface UserspaceParts
-  extends Omit<RunModeParts, "config">,
-    Pick<DaemonParts, "holderRecord" | "claimMemory"> {
+export interface UserspaceContext
+  extends Omit<RunModeContext, "config">,
+    Pick<DaemonContext, "holderRecord" | "claimMemory"> {
   /** Defaults to this machine's kernel. */
   readonly openKernel?: typeof openUserspaceKernel;
 }
@@ -49,7 +49,7 @@ export interface RunningUserspace
 /** Starts the loop, which opens listeners and writes rules, and the source. */
 export async function beginUserspace(
   config: Config,
-  parts: UserspaceParts,
+  parts: UserspaceContext,
 ): Promise<RunningUserspace> {
   const { clock, log } = parts;
   const { observeOnly } = config;
@@ -104,7 +104,7 @@ async function findKernel(
 
 function openProxier(
   config: Config,
-  { clock, log, metrics, events }: Pick<UserspaceParts, "clock" | "log" | "metrics" | "events">,
+  { clock, log, metrics, events }: Pick<UserspaceContext, "clock" | "log" | "metrics" | "events">,
   usable: UserspaceKernel | undefined,
 ): UserspaceProxier {
   const { bindAddress, udpTimeoutMs, drain, nodeName } = config;

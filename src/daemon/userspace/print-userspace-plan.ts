@@ -9,12 +9,12 @@ import { servicePortsOf } from "../../model/service-ports.ts";
 import type { ChangePlan } from "../../reconcile/change-plan.ts";
 import { planObject } from "../../reconcile/plan-object.ts";
 import type { SoughtListener } from "../../userspace/find-listeners.ts";
-import { type FirstSyncParts, firstSync } from "../observe-once.ts";
+import { firstSync, type ObserveOnceContext } from "../observe-once.ts";
 import { beginUserspace } from "./begin-userspace.ts";
 import { addressesOf, listenerText } from "./observed-listeners.ts";
 
 /** Returns what startup would do. Rejects if this cannot be determined. */
-export async function planUserspaceStart(config: Config, parts: FirstSyncParts): Promise<Plan> {
+export async function planUserspaceStart(config: Config, parts: ObserveOnceContext): Promise<Plan> {
   const { running, report } = await firstSync(config, parts, (context) =>
     beginUserspace(context.config, context),
   );

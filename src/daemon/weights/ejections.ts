@@ -54,7 +54,7 @@ export interface EjectionsContext {
 /** One family of a Service. */
 interface Watched {
   readonly service: ServiceName;
-  readonly ejectionMs: number;
+  readonly outlierEjectionMs: number;
   readonly servers: readonly PlannedVirtualServer[];
   /** Each endpoint's counters when its traffic was last judged. */
   samples: ReadonlyMap<string, Sample>;
@@ -101,13 +101,13 @@ export class Ejections {
   }
 
   /** Takes the virtual servers of a Service that was planned. */
-  note({ service, family, ejectionMs, servicePorts }: EjectingPlan): void {
+  note({ service, family, outlierEjectionMs, servicePorts }: EjectingPlan): void {
     const key = `${service} ${family}`;
-    const all = ejectionMs === 0 ? none : servicePorts.flatMap((one) => one.virtualServers);
+    const all = outlierEjectionMs === 0 ? none : servicePorts.flatMap((one) => one.virtualServers);
     const servers = all.filter(({ virtualServer }) => virtualServer.protocol === "TCP");
     const { samples = new Map() } = this.#watched.get(key) ?? {};
     if (servers.length === 0) this.#watched.delete(key);
-    else this.#watched.set(key, { service, ejectionMs, servers, samples });
+    else this.#watched.set(key, { service, outlierEjectionMs, servers, samples });
     if (!this.#context.isReadOnly && this.#watched.size + this.#ejections.size > 0)
       this.#task.start();
   }
@@ -196,10 +196,10 @@ export class Ejections {
     for (const key of tried.filter((_, index) => !areWorking[index])) this.#eject(one, key);
   }
 
-  #eject({ service, ejectionMs }: Watched, endpoint: string): void {
+  #eject({ service, outlierEjectionMs }: Watched, endpoint: string): void {
     const key = `${service} ${endpoint}`;
     const times = 1 + (this.#ejections.get(key)?.times ?? 0);
-    const lastsMs = lastsFor(ejectionMs, times);
+    const lastsMs = lastsFor(outlierEjectionMs, times);
     const untilMs = this.#context.clock.monotonicMs() + lastsMs;
     this.#context.log.info("Endpoint ejected because new connections to it fail", {
       ...{ service, endpoint, times, seconds: lastsMs / 1_000 },
@@ -219,7 +219,7 @@ export class Ejections {
       left -= 1;
       if (!(await this.#canConnect(found.server))) return this.#eject(found.one, endpoint);
       this.#context.log.info("Ejected endpoint works again", { service, endpoint });
-      const forgottenMs = nowMs + lastsFor(found.one.ejectionMs, times + 1);
+      const forgottenMs = nowMs + lastsFor(found.one.outlierEjectionMs, times + 1);
       this.#set(service, key, { times, untilMs: forgottenMs, isOut: false });
     });
     await Promise.all(tries);
@@ -247,10 +247,10 @@ export class Ejections {
   }
 }
 
-type EjectingPlan = Pick<ServicePlan, "service" | "family" | "ejectionMs" | "servicePorts">;
+type EjectingPlan = Pick<ServicePlan, "service" | "family" | "outlierEjectionMs" | "servicePorts">;
 
-function lastsFor(ejectionMs: number, times: number): number {
-  return Math.max(windowMs, ejectionMs) * Math.min(longestFactor, 2 ** (times - 1));
+function lastsFor(outlierEjectionMs: number, times: number): number {
+  return Math.max(windowMs, outlierEjectionMs) * Math.min(longestFactor, 2 ** (times - 1));
 }
 
 async function canConnect({ address, port }: RealServerId): Promise<boolean> {

@@ -112,9 +112,9 @@ export const addressChecks: readonly Check[] = [
     needs: ["cluster"],
     why: "without strict ARP, every node answers ARP for the addresses that MetalLB announces",
     read: (node) => clusterOf(node).metalLb(),
-    judge(seen, { isStrictArp }) {
+    judge(seen, { strictARP }) {
       if (seen === undefined) return ok("no MetalLB seen");
-      if (isStrictArp) return ok(`${seen}; strict ARP is on`);
+      if (strictARP) return ok(`${seen}; strict ARP is on`);
       return warn(
         `${seen}; strict ARP is off`,
         "set ipvs.strictARP: true, unless MetalLB uses only BGP",

@@ -82,10 +82,10 @@ export const ipvsChecks: readonly Check[] = [
     needs: ["installed"],
     why: "if this sysctl is 0, processes on the node cannot connect to node ports at 127.0.0.1",
     read: ({ sysctl }) => sysctl(localnetPath),
-    judge(value, { servesLoopbackNodePorts }) {
+    judge(value, { iptablesLocalhostNodePorts }) {
       const evidence = `${nameOf(localnetPath)} is ${value}`;
       if (value === "1") return ok(evidence);
-      if (!servesLoopbackNodePorts)
+      if (!iptablesLocalhostNodePorts)
         return ok(`${evidence}; node ports are not served at 127.0.0.1`);
       return warn(
         evidence,

@@ -17,15 +17,15 @@ import {
   addressPortNetEntry,
   portEntry,
   type SetEntry,
-  type SetEntryParts,
-  setEntryParts,
+  type SetEntryFields,
+  setEntryFields,
 } from "../../state/set-entry.ts";
 import type { EntryValues } from "./attributes.ts";
 import { noMatchFlag } from "./constants.ts";
 
 /** Parses an entry's text. Throws RangeError if the text is not an entry or does not fit the set type. */
 export function entryValues(type: IpSetType, entry: SetEntry): EntryValues {
-  const parts = setEntryParts(entry);
+  const parts = setEntryFields(entry);
   if (!fits(parts, partsOfType[type]))
     throw new RangeError(`Entry ${entry} does not fit a ${type} set`);
   const { address, protocol, port, second } = parts;
@@ -39,7 +39,7 @@ export function entryValues(type: IpSetType, entry: SetEntry): EntryValues {
   return values;
 }
 
-type PartNames = { readonly [Name in keyof SetEntryParts]?: true };
+type PartNames = { readonly [Name in keyof SetEntryFields]?: true };
 
 const partsOfType: Readonly<Record<IpSetType, PartNames>> = {
   "hash:ip": { address: true },
@@ -49,7 +49,7 @@ const partsOfType: Readonly<Record<IpSetType, PartNames>> = {
   "bitmap:port": { port: true },
 };
 
-function fits({ address, port, protocol, second }: SetEntryParts, wanted: PartNames): boolean {
+function fits({ address, port, protocol, second }: SetEntryFields, wanted: PartNames): boolean {
   return (
     (address !== undefined) === (wanted.address === true) &&
     (port !== undefined) === (wanted.port === true) &&

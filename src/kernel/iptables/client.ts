@@ -41,7 +41,7 @@ const probeInputs: Readonly<Record<IptablesBackend, string>> = {
     .join(""),
 };
 
-export interface IptablesParts {
+export interface IptablesClientContext {
   readonly runProgram: RunProgram;
   /** If undefined, rule changes cannot be detected without reading the rules. */
   readonly generations?: Pick<RuleGenerations, "read">;
@@ -74,7 +74,7 @@ export class IptablesClient implements Iptables {
   #unreadable: ReadonlySet<string> = new Set();
 
   /** `choice` is the result of {@link chooseBackend}; `generations` must belong to the same backend. */
-  constructor(collaborators: IptablesParts, choice: BackendChoice) {
+  constructor(collaborators: IptablesClientContext, choice: BackendChoice) {
     this.#runProgram = collaborators.runProgram;
     this.#generations = collaborators.generations;
     this.#log = collaborators.log ?? silentLogger;

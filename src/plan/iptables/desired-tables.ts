@@ -149,7 +149,7 @@ class FamilyTables {
   }
 
   /** A service port's effective rules, by chain. Skips rules for addresses that another Service owns. */
-  #partsOf(plan: ServicePortRules | undefined): Parts {
+  #partsOf(plan: ServicePortRules | undefined): RulesByChain {
     const parts = new Map<SharedChainKey, Rule[]>();
     if (plan === undefined) return parts;
     for (const shared of plan.shared) {
@@ -177,7 +177,7 @@ class FamilyTables {
     return claim === undefined || this.#claims.isWonBy(plan, claim);
   }
 
-  #touchDifferences(before: Parts, after: Parts): void {
+  #touchDifferences(before: RulesByChain, after: RulesByChain): void {
     for (const chain of new Set([...before.keys(), ...after.keys()])) {
       if (!isDeepStrictEqual(before.get(chain), after.get(chain))) this.#touch(chain);
     }
@@ -208,7 +208,7 @@ class FamilyTables {
 /** A service port's rules before and after a change. */
 type PortChange = readonly [ServicePortRules | undefined, ServicePortRules | undefined];
 
-type Parts = ReadonlyMap<SharedChainKey, readonly Rule[]>;
+type RulesByChain = ReadonlyMap<SharedChainKey, readonly Rule[]>;
 
 /** The desired tables of every family. They change one Service at a time. */
 export class DesiredTables {

@@ -120,8 +120,8 @@ export function fixedJumps({ servesLoopback }: IptablesFamilyOptions): readonly 
  * Drops packets that conntrack considers invalid. Otherwise, they would keep the pod's address as their source, and the
  * client would end the connection (kubernetes/kubernetes issue 74839).
  */
-function invalidRules({ hasCounters, isTcpLiberal }: IptablesOptions): readonly Rule[] {
+function invalidRules({ hasCounters, tcpBeLiberal }: IptablesOptions): readonly Rule[] {
   const isInvalid: Match = { kind: "conntrack-state", states: ["INVALID"] };
   const isCounted: Match = { kind: "accounting", counter: counters.invalidDropped };
-  return isTcpLiberal ? [] : [rule(drop, isInvalid, ...(hasCounters ? [isCounted] : []))];
+  return tcpBeLiberal ? [] : [rule(drop, isInvalid, ...(hasCounters ? [isCounted] : []))];
 }

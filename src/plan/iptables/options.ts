@@ -18,7 +18,7 @@ export interface IptablesNodeOptions {
   /** Whether the kernel supports nfacct counters and kube-ipvs' counters exist. */
   readonly hasCounters: boolean;
   /** Whether packets that conntrack considers invalid are accepted. */
-  readonly isTcpLiberal: boolean;
+  readonly tcpBeLiberal: boolean;
 }
 
 /** All of iptables mode's planning input other than Services and endpoints. */

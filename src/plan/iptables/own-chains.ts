@@ -48,7 +48,7 @@ function masqueradeInternal(subject: RuleSubject, chainName: string): readonly R
   const { port, name, family, options } = subject;
   if (chainName !== internalChain(subject)) return none;
   const toIp = toAddress(subject, port.clusterIp, `${name} cluster IP`);
-  if (options.shared.isMasqueradeAll) return [rule(toMarkMasq, ...toIp)];
+  if (options.shared.masqueradeAll) return [rule(toMarkMasq, ...toIp)];
   const { localDetector } = family;
   if (localDetector === undefined) return none;
   return [rule(toMarkMasq, ...inPrintedOrder(fromPods(localDetector, true), toIp))];

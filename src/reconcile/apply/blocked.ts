@@ -3,7 +3,7 @@ import { familyOf } from "../../base/ip.ts";
 import { rangesChain } from "../../plan/range-rules.ts";
 import { setFor } from "../../plan/sets.ts";
 import { tunnelChain } from "../../plan/tunnel-rules.ts";
-import { setEntryParts } from "../../state/set-entry.ts";
+import { setEntryFields } from "../../state/set-entry.ts";
 import type { VirtualServerId } from "../../state/virtual-server.ts";
 import type { Change, ChangeKind, ChangeOf } from "../change.ts";
 import { subjectOf } from "../kinds/kinds.ts";
@@ -113,7 +113,7 @@ export class NotMade {
    */
   #isStillNamed({ set, entry, reason }: ChangeOf<"entry-remove">): boolean {
     if (reason !== "unwanted") return false;
-    const { address, port } = setEntryParts(entry);
+    const { address, port } = setEntryFields(entry);
     if (address === undefined) return this.#isPortLeft(set.name, port ?? 0);
     return [...limited(entry), ...guarded(entry)].some((dependent) => this.#isLeft(dependent));
   }

@@ -5,10 +5,10 @@ export interface OwnershipPolicy {
   /** `keep` leaves foreign virtual servers unchanged; `delete` removes them, as kube-proxy does. */
   readonly foreignVirtualServers: "keep" | "delete";
   /** Virtual servers in these networks are never removed. */
-  readonly excludeCidrs: readonly Cidr[];
+  readonly excludeCIDRs: readonly Cidr[];
 }
 
 /** Whether the virtual server is in an excluded network, where nothing is ever removed. */
-export function isExcluded(id: VirtualServerId, { excludeCidrs }: OwnershipPolicy): boolean {
-  return excludeCidrs.some((cidr) => cidrContains(cidr, id.address));
+export function isExcluded(id: VirtualServerId, { excludeCIDRs }: OwnershipPolicy): boolean {
+  return excludeCIDRs.some((cidr) => cidrContains(cidr, id.address));
 }

@@ -2,76 +2,76 @@
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import type { FaultEffect } from "../../support/api-server/faults.ts";
+import type { FaultyNode } from "../faulty-node.ts";
 import type { Row } from "../row.ts";
-import type { World } from "../world.ts";
 
 /** Every kind of object is listed and watched separately. */
 const kinds = 3;
 const awayMs = 2_000;
 
-async function refuse(world: World): Promise<string> {
-  await world.api.stop();
-  world.churnUnseen();
+async function refuse(node: FaultyNode): Promise<string> {
+  await node.api.stop();
+  node.churnUnseen();
   await pause(awayMs);
-  assert.equal(await world.healthStatus(), 200);
-  await world.startApi();
+  assert.equal(await node.healthStatus(), 200);
+  await node.startApi();
   return `unavailable for ${awayMs / 1_000} s`;
 }
 
-async function slow(world: World): Promise<string> {
-  await world.api.fault({
+async function slow(node: FaultyNode): Promise<string> {
+  await node.api.fault({
     on: "list",
     effect: "slow",
     chunkBytes: 20_000,
     delayMs: 50,
     times: kinds,
   });
-  await world.forceLists();
-  await world.churn();
-  await world.faultsDone();
+  await node.forceLists();
+  await node.churn();
+  await node.faultsDone();
   return "lists in pieces of 20 kB, 50 ms apart";
 }
 
 /** Resets every watch for some time, including new ones. */
-async function resetWatches(world: World): Promise<string> {
-  await world.api.fault({ on: "watch", effect: "reset", times: 2 * kinds });
-  await world.api.command("reset");
-  await world.churn();
-  await world.faultsDone();
+async function resetWatches(node: FaultyNode): Promise<string> {
+  await node.api.fault({ on: "watch", effect: "reset", times: 2 * kinds });
+  await node.api.command("reset");
+  await node.churn();
+  await node.faultsDone();
   return `${2 * kinds} watches reset`;
 }
 
 function answerStatus(code: number): Row["inject"] {
-  return async (world) => {
-    await world.api.fault({ on: "any", effect: "status", code, times: kinds });
-    await world.api.command("reset");
-    await world.churn();
-    await world.faultsDone();
+  return async (node) => {
+    await node.api.fault({ on: "any", effect: "status", code, times: kinds });
+    await node.api.command("reset");
+    await node.churn();
+    await node.faultsDone();
     return `${kinds} requests answered with ${code}`;
   };
 }
 
 /** Corrupts lists and watches with these effects. */
 function spoil(what: string, ...effects: readonly FaultEffect[]): Row["inject"] {
-  return async (world) => {
+  return async (node) => {
     for (const on of ["list", "watch"] as const) {
-      for (const effect of effects) await world.api.fault({ ...effect, on, times: kinds });
+      for (const effect of effects) await node.api.fault({ ...effect, on, times: kinds });
     }
-    await world.forceLists();
-    await world.churn();
-    await world.faultsDone();
+    await node.forceLists();
+    await node.churn();
+    await node.faultsDone();
     return what;
   };
 }
 
-async function expire(world: World): Promise<string> {
-  const mark = world.mark();
-  await world.restartApi({ files: world.certificates.expired });
-  await world.until("the certificate is rejected", () =>
-    world.hasPrinted("certificate has expired", mark),
+async function expire(node: FaultyNode): Promise<string> {
+  const mark = node.mark();
+  await node.restartApi({ files: node.certificates.expired });
+  await node.until("the certificate is rejected", () =>
+    node.hasPrinted("certificate has expired", mark),
   );
-  world.churnUnseen();
-  await world.restartApi();
+  node.churnUnseen();
+  await node.restartApi();
   return "rejected as expired";
 }
 

@@ -1,7 +1,7 @@
 /** No fault. Shows how a busy lab itself affects connections. */
 import { setTimeout as pause } from "node:timers/promises";
+import type { FaultyNode } from "../faulty-node.ts";
 import type { Row } from "../row.ts";
-import type { World } from "../world.ts";
 
 const quietMs = 20_000;
 
@@ -10,10 +10,10 @@ async function doNothing(): Promise<string> {
   return `${quietMs / 1_000} s without faults or changes`;
 }
 
-async function onlyChange(world: World): Promise<string> {
+async function onlyChange(node: FaultyNode): Promise<string> {
   for (let step = 0; step < 5; step++) {
-    await world.churn();
-    await world.repaired();
+    await node.churn();
+    await node.repaired();
   }
   return "5 churn steps";
 }

@@ -7,8 +7,8 @@ import { requireLabKernel } from "../../support/machine-wide.ts";
 import { shell } from "../../support/netns/network-namespace.ts";
 import { assertNotLogged } from "../../support/not-logged.ts";
 import { flushChain, labRules } from "../../support/rules-writer.ts";
+import type { FaultyNode } from "../faulty-node.ts";
 import type { Row, Turn } from "../row.ts";
-import type { World } from "../world.ts";
 
 const leastLockMs = 30_000;
 /** Longer than the duration of any test. */
@@ -52,38 +52,38 @@ function emptyChain(): void {
 }
 
 /** Resolves when the program logs that the lock is held. nf_tables needs no lock, so its rules are repaired. */
-async function rulesWait(world: World, mark: number): Promise<void> {
-  if (labRules === "nftables") return void (await world.repaired());
-  await world.until("the held lock is logged", () => world.hasPrinted(busy, mark));
-  assert.ok(!world.hasRules());
+async function rulesWait(node: FaultyNode, mark: number): Promise<void> {
+  if (labRules === "nftables") return void (await node.repaired());
+  await node.until("the held lock is logged", () => node.hasPrinted(busy, mark));
+  assert.ok(!node.hasRules());
 }
 
 /** With iptables, rules cannot be repaired while the lock is held, but other changes continue. */
-function lockRules(world: World, turn: Turn): Promise<string> {
+function lockRules(node: FaultyNode, turn: Turn): Promise<string> {
   return whileLocked(turn, async () => {
-    await world.churn();
+    await node.churn();
     const beginMs = performance.now();
-    await world.until("changes are written", () => world.isRepaired());
+    await node.until("changes are written", () => node.isRepaired());
     const tookMs = performance.now() - beginMs;
-    const mark = world.mark();
+    const mark = node.mark();
     emptyChain();
-    await rulesWait(world, mark);
+    await rulesWait(node, mark);
     return `changes needed ${(tookMs / 1_000).toFixed(1)} s while it was held`;
   });
 }
 
 /** Starts the program while the lock is held. Both families must be served, although iptables rules must wait. */
-async function startLocked(world: World, turn: Turn): Promise<string> {
-  world.program.kill("SIGKILL");
-  await world.program.ends();
-  world.churnUnseen();
-  await world.restartApi();
+async function startLocked(node: FaultyNode, turn: Turn): Promise<string> {
+  node.program.kill("SIGKILL");
+  await node.program.ends();
+  node.churnUnseen();
+  await node.restartApi();
   return whileLocked(turn, async () => {
     emptyChain();
-    world.startProgram();
-    await world.until("changes are written", () => world.isRepaired());
-    await rulesWait(world, 0);
-    assertNotLogged(world.program.output, "IP family is not supported on this node");
+    node.startProgram();
+    await node.until("changes are written", () => node.isRepaired());
+    await rulesWait(node, 0);
+    assertNotLogged(node.program.output, "IP family is not supported on this node");
     return "changes were written while it was held";
   });
 }
@@ -99,11 +99,11 @@ function inFirstNamespace(command: string): string {
   return shell(`nsenter --net=/proc/1/ns/net sh -c '${command}'`);
 }
 
-async function fillConntrack(world: World): Promise<string> {
+async function fillConntrack(node: FaultyNode): Promise<string> {
   const before = inFirstNamespace(`cat ${limitPath}`).trim();
   const present = Number(shell("cat /proc/sys/net/netfilter/nf_conntrack_count"));
   // Connections to the API server also count, so changes must be sent before the limit is reached.
-  await world.churn();
+  await node.churn();
   // There are more open connections than the limit, so that none can be dropped early in favor of a new one.
   const limit = Math.ceil(present / 4);
   inFirstNamespace(`echo ${limit} > ${limitPath}`);
@@ -126,13 +126,13 @@ function droppedPackets(): number {
   return lines.reduce((sum, line) => sum + Number.parseInt(line[column] ?? "", 16), 0);
 }
 
-async function unloadModules(world: World): Promise<string> {
+async function unloadModules(node: FaultyNode): Promise<string> {
   requireLabKernel(unloadsModules);
   const ofSets = labRules === "nftables" ? "nf_tables" : "ip_set";
   for (const module of ["ip_vs", "ip_vs_rr", ofSets, "nf_conntrack"]) {
     assert.match(shell(`rmmod ${module} 2>&1 || true`), /in use|is builtin/);
   }
-  await world.churn();
+  await node.churn();
   return "rejected by the kernel: in use or built in";
 }
 

@@ -2,9 +2,9 @@
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import { firstSeed, seededRandom } from "../../support/seeds.ts";
+import type { FaultyNode } from "../faulty-node.ts";
 import { dieAfterWrite, endFaults, putUnderFaults, underFaults } from "../netlink-fault.ts";
 import type { Row, Turn } from "../row.ts";
-import type { World } from "../world.ts";
 
 const burst = 30;
 const longestDelayMs = 400;
@@ -12,34 +12,34 @@ const longestDelayMs = 400;
 const mostWrites = 100;
 const mostTries = 5;
 
-async function killAtRandom(world: World, { index }: Turn): Promise<string> {
+async function killAtRandom(node: FaultyNode, { index }: Turn): Promise<string> {
   const seed = firstSeed + index;
   const delayMs = seededRandom(seed)() * longestDelayMs;
-  await world.churn(burst);
+  await node.churn(burst);
   await pause(delayMs);
-  world.program.kill("SIGKILL");
-  await world.program.ends();
-  world.startProgram();
-  await world.serves();
+  node.program.kill("SIGKILL");
+  await node.program.ends();
+  node.startProgram();
+  await node.serves();
   return `seed ${seed}: ${delayMs.toFixed(0)} ms after a burst`;
 }
 
 /** The chosen write may be the last one. In that case, the try is repeated. */
-async function killInside(world: World, { index }: Turn): Promise<string> {
+async function killInside(node: FaultyNode, { index }: Turn): Promise<string> {
   const seed = firstSeed + index;
   const random = seededRandom(seed);
   for (let tries = 1; tries <= mostTries; tries++) {
     const write = 1 + Math.floor(random() * mostWrites);
     dieAfterWrite(write);
-    await world.churn(burst);
-    const { signal } = await world.program.ends();
+    await node.churn(burst);
+    const { signal } = await node.program.ends();
     endFaults();
     assert.equal(signal, "SIGKILL");
-    const isInside = !world.isRepaired();
-    world.startProgram(underFaults);
-    await world.serves();
+    const isInside = !node.isRepaired();
+    node.startProgram(underFaults);
+    await node.serves();
     if (isInside) return `seed ${seed}: after write ${write}`;
-    await world.repaired();
+    await node.repaired();
   }
   assert.fail(`seed ${seed}: none of ${mostTries} kills preceded the last write`);
 }

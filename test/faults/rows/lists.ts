@@ -1,8 +1,8 @@
 /** The API server returns a different history: an older one, that of a restored cluster, or almost nothing. */
 import assert from "node:assert/strict";
 import { assertNotLogged } from "../../support/not-logged.ts";
+import type { FaultyNode } from "../faulty-node.ts";
 import type { Row } from "../row.ts";
-import type { World } from "../world.ts";
 
 /** A version much lower than those derived from the clock. */
 const old = 1_000;
@@ -14,77 +14,77 @@ const noGuard = "--kube-ipvs-relist-guard-percent=0";
  * Restores the state before a churn step, and then makes changes with lower versions. A watch that continues at the
  * program's version does not return them.
  */
-async function goBack(world: World): Promise<string> {
-  const before = world.objects.all();
-  await world.churn();
-  await world.repaired();
-  world.objects.reset(before);
-  await world.restartApi({ firstRevision: old });
-  await world.watched();
-  await world.churn();
+async function goBack(node: FaultyNode): Promise<string> {
+  const before = node.objects.all();
+  await node.churn();
+  await node.repaired();
+  node.objects.reset(before);
+  await node.restartApi({ firstRevision: old });
+  await node.watched();
+  await node.churn();
   return "an older state with lower resourceVersions";
 }
 
-async function restore(world: World): Promise<string> {
-  world.objects.reset(world.objects.withOtherUids());
-  world.churnUnseen();
-  await world.restartApi({ firstRevision: old });
-  await world.watched();
-  await world.churn();
+async function restore(node: FaultyNode): Promise<string> {
+  node.objects.reset(node.objects.withOtherUids());
+  node.churnUnseen();
+  await node.restartApi({ firstRevision: old });
+  await node.watched();
+  await node.churn();
   return "every object with a new UID";
 }
 
 /** A list with few objects after a gap is quarantined until the server has all objects again. */
-async function loseObjects(world: World, kept: number): Promise<string> {
-  const mark = world.mark();
-  await world.restartApi({ objects: world.objects.first(kept) });
-  await world.until("the list is quarantined", () => world.hasPrinted(held, mark));
-  assert.equal(await world.healthStatus(), 200);
-  assert.ok((await world.metric("kube_ipvs_quarantined_lists")) >= 1);
-  world.churnUnseen();
-  await world.restartApi();
+async function loseObjects(node: FaultyNode, kept: number): Promise<string> {
+  const mark = node.mark();
+  await node.restartApi({ objects: node.objects.first(kept) });
+  await node.until("the list is quarantined", () => node.hasPrinted(held, mark));
+  assert.equal(await node.healthStatus(), 200);
+  assert.ok((await node.metric("kube_ipvs_quarantined_lists")) >= 1);
+  node.churnUnseen();
+  await node.restartApi();
   return `${kept} Services left, held`;
 }
 
 /** The second list equals the first one, so it is applied and the quarantine ends. */
-async function confirmFewObjects(world: World): Promise<string> {
-  const before = world.objects.all();
-  const mark = world.mark();
-  world.objects.reset(world.objects.firstWithEcho(few));
-  await world.restartApi();
-  await world.until("the list is quarantined", () => world.hasPrinted(held, mark));
-  await world.repaired();
-  await world.until("nothing is quarantined anymore", async () => {
-    return (await world.metric("kube_ipvs_quarantined_lists")) === 0;
+async function confirmFewObjects(node: FaultyNode): Promise<string> {
+  const before = node.objects.all();
+  const mark = node.mark();
+  node.objects.reset(node.objects.firstWithEcho(few));
+  await node.restartApi();
+  await node.until("the list is quarantined", () => node.hasPrinted(held, mark));
+  await node.repaired();
+  await node.until("nothing is quarantined anymore", async () => {
+    return (await node.metric("kube_ipvs_quarantined_lists")) === 0;
   });
-  world.objects.reset(before);
-  await world.api.command("apply", before);
+  node.objects.reset(before);
+  await node.api.command("apply", before);
   return `${few} Services left, quarantined and confirmed`;
 }
 
 /** If the relist guard is disabled, the first list is applied. */
-async function takeFewObjects(world: World): Promise<string> {
-  const before = world.objects.all();
-  world.objects.reset(world.objects.firstWithEcho(few));
-  await world.restartApi();
-  await world.repaired();
-  assertNotLogged(world.program.output, held);
-  world.objects.reset(before);
-  await world.api.command("apply", before);
+async function takeFewObjects(node: FaultyNode): Promise<string> {
+  const before = node.objects.all();
+  node.objects.reset(node.objects.firstWithEcho(few));
+  await node.restartApi();
+  await node.repaired();
+  assertNotLogged(node.program.output, held);
+  node.objects.reset(before);
+  await node.api.command("apply", before);
   return `${few} Services left, applied immediately`;
 }
 
 /** The program starts while the server is empty. */
-async function startOnEmpty(world: World): Promise<string> {
-  world.program.kill("SIGKILL");
-  await world.program.ends();
-  await world.restartApi({ objects: [] });
-  world.startProgram();
-  await world.until("the list is quarantined", () => world.hasPrinted(held, 0));
-  assert.ok(world.isRepaired());
-  world.churnUnseen();
-  await world.restartApi();
-  await world.serves();
+async function startOnEmpty(node: FaultyNode): Promise<string> {
+  node.program.kill("SIGKILL");
+  await node.program.ends();
+  await node.restartApi({ objects: [] });
+  node.startProgram();
+  await node.until("the list is quarantined", () => node.hasPrinted(held, 0));
+  assert.ok(node.isRepaired());
+  node.churnUnseen();
+  await node.restartApi();
+  await node.serves();
   return "no objects at startup, quarantined";
 }
 
@@ -108,7 +108,7 @@ export const lists: readonly Row[] = [
     // The empty list is refuted the same way.
     short: 0,
     long: 3,
-    inject: (world) => loseObjects(world, few),
+    inject: (node) => loseObjects(node, few),
     startsAnew: true,
   },
   {
@@ -123,14 +123,14 @@ export const lists: readonly Row[] = [
     short: 1,
     long: 3,
     inject: takeFewObjects,
-    before: (world) => world.restartProgram({ flags: [noGuard] }),
-    after: (world) => world.restartProgram(),
+    before: (node) => node.restartProgram({ flags: [noGuard] }),
+    after: (node) => node.restartProgram(),
   },
   {
     name: "Empty list after a gap",
     short: 1,
     long: 3,
-    inject: (world) => loseObjects(world, 0),
+    inject: (node) => loseObjects(node, 0),
     startsAnew: true,
   },
   { name: "Empty list at startup", short: 1, long: 3, inject: startOnEmpty },

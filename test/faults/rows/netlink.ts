@@ -13,17 +13,17 @@ const errnos = { ENOMEM: 12, EBUSY: 16, EPERM: 1, ENOBUFS: 105 } as const;
 const percent = 30;
 
 function refuse(family: keyof typeof families, errno: keyof typeof errnos): Row["inject"] {
-  return async (world) => {
+  return async (node) => {
     rejectRequests({ ...families[family], errno: errnos[errno], percent });
     try {
-      await world.churn();
-      await world.until(`${family} was rejected with ${errno}`, async () => {
+      await node.churn();
+      await node.until(`${family} was rejected with ${errno}`, async () => {
         if (rejectedRequests() > 0) return true;
         // If all of the step's requests in this family happened to succeed, another step follows.
-        if (world.isRepaired()) await world.churn();
+        if (node.isRepaired()) await node.churn();
         return false;
       });
-      await world.churn();
+      await node.churn();
     } finally {
       endFaults();
     }

@@ -2,8 +2,8 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { requireLabKernel } from "../../support/machine-wide.ts";
 import { shell } from "../../support/netns/network-namespace.ts";
+import type { FaultyNode } from "../faulty-node.ts";
 import type { Row } from "../row.ts";
-import type { World } from "../world.ts";
 
 const setsClock = "sets the machine's clock";
 const daySeconds = 86_400;
@@ -11,67 +11,67 @@ const blockedMs = 5_000;
 
 /** Jumps and returns, with changes at both times. */
 function jump(seconds: number): Row["inject"] {
-  return async (world) => {
+  return async (node) => {
     const move = (by: number): void => {
       requireLabKernel(setsClock);
       shell(`date -s "@$(($(date +%s) + ${by}))"`);
     };
     move(seconds);
-    await world.churn();
-    await world.repaired();
+    await node.churn();
+    await node.repaired();
     move(-seconds);
-    await world.churn();
+    await node.churn();
     return "and back";
   };
 }
 
-async function block(world: World): Promise<string> {
-  world.program.kill("SIGSTOP");
-  await world.churn();
+async function block(node: FaultyNode): Promise<string> {
+  node.program.kill("SIGSTOP");
+  await node.churn();
   await pause(blockedMs);
-  world.program.kill("SIGCONT");
+  node.program.kill("SIGCONT");
   return `stopped for ${blockedMs / 1_000} s`;
 }
 
 const disk = "/run/kube-ipvs";
 
 /** The state file and the log share a disk of 64 kB. */
-async function mountSmallDisk(world: World): Promise<void> {
+async function mountSmallDisk(node: FaultyNode): Promise<void> {
   shell(`mkdir -p ${disk}; mount -t tmpfs -o size=64k tmpfs ${disk}`);
   const command = ["sh", "-c", `exec "$@" >>${disk}/log 2>&1`, "sh"];
-  await world.restartProgram({ command });
+  await node.restartProgram({ command });
 }
 
-async function fillDisk(world: World): Promise<string> {
+async function fillDisk(node: FaultyNode): Promise<string> {
   shell(`cat /dev/zero >${disk}/filler 2>/dev/null || true`);
   try {
-    await world.churn();
-    await world.repaired();
-    await world.churn();
-    await world.repaired();
+    await node.churn();
+    await node.repaired();
+    await node.churn();
+    await node.repaired();
   } finally {
     shell(`rm ${disk}/filler`);
   }
   return "no space left";
 }
 
-async function unmountSmallDisk(world: World): Promise<void> {
-  await world.restartProgram();
+async function unmountSmallDisk(node: FaultyNode): Promise<void> {
+  await node.restartProgram();
   shell(`umount -l ${disk}`);
 }
 
 /** Only standard input, output and error have numbers below this limit, so no other file can be opened. */
 const fewestFiles = 3;
 
-async function denyFiles(world: World): Promise<string> {
-  const { pid } = world.program;
+async function denyFiles(node: FaultyNode): Promise<string> {
+  const { pid } = node.program;
   const before = shell(`prlimit --pid ${pid} --nofile --noheadings --raw -o SOFT`).trim();
-  const mark = world.mark();
+  const mark = node.mark();
   shell(`prlimit --pid ${pid} --nofile=${fewestFiles}:`);
   try {
-    await world.api.command("reset");
-    await world.churn();
-    await world.until("no file can be opened", () => world.hasPrinted("EMFILE", mark));
+    await node.api.command("reset");
+    await node.churn();
+    await node.until("no file can be opened", () => node.hasPrinted("EMFILE", mark));
   } finally {
     shell(`prlimit --pid ${pid} --nofile=${before}:`);
   }

@@ -23,8 +23,8 @@ const head = {
 function loadText(text: string): Verdict {
   return verdictOf(
     () => {
-      const world = { readFile: () => text, hostname: () => "node-1" };
-      const { config } = loadConfig(new Map([["config", [configPath]]]), world);
+      const context = { readFile: () => text, hostname: () => "node-1" };
+      const { config } = loadConfig(new Map([["config", [configPath]]]), context);
       assert.ok(Object.isFrozen(config));
     },
     (error) => {

@@ -24,12 +24,12 @@ const clock = systemClock;
 const hurried: Clock = { ...clock, after: (_delayMs, callback) => clock.after(0, callback) };
 const health = new ProxyHealth(clock, 60_000);
 
-function metricsPages(isProfilingEnabled: boolean): HttpResponder {
+function metricsPages(enableProfiling: boolean): HttpResponder {
   const metrics = prometheusMetrics({ version: "0.0.0" });
   const shown = { object: () => ({}), flags: new Map<string, string>() };
   return metricsResponder(
     { clock: hurried, metrics, shown, setVerbosity() {} },
-    { mode: "ipvs", isProfilingEnabled, featureGates: new Map() },
+    { mode: "ipvs", enableProfiling, featureGates: new Map() },
   );
 }
 

@@ -89,7 +89,7 @@ function checkFamily(desired: DesiredState, family: (typeof families)[number]): 
   const rules = planRules({
     family,
     localDetector: options.families.get(family)?.localDetector,
-    isMasqueradeAll: false,
+    masqueradeAll: false,
     masqueradeMark: 0x4000,
     filledSets: desired.filledSets(family),
     deniedToNode: desired.deniedToNode(family),

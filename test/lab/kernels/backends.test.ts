@@ -11,7 +11,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { chooseBackend } from "../../../src/kernel/iptables/backend.ts";
 import { runProgram } from "../../../src/kernel/run-program.ts";
 import { ask } from "../../faults/ask.ts";
-import { nodeSetUp } from "../../golden/node-world.ts";
+import { nodeSetUp } from "../../golden/node-set-up.ts";
 import { ClusterNode } from "../../support/cluster-node.ts";
 import { iptablesModeRules } from "../../support/iptables-mode.ts";
 import { eventually, type LabDaemon, startLabDaemon } from "../../support/lab-daemon.ts";

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { describe, it } from "node:test";
-import { nodeSetUp } from "../../golden/node-world.ts";
+import { nodeSetUp } from "../../golden/node-set-up.ts";
 import { ClusterNode, type NodeSettings } from "../../support/cluster-node.ts";
 import { withNetworkNamespace } from "../../support/netns/network-namespace.ts";
 import { assertNotLogged } from "../../support/not-logged.ts";

@@ -9,7 +9,7 @@ import { connect, createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { nodeSetUp } from "../../golden/node-world.ts";
+import { nodeSetUp } from "../../golden/node-set-up.ts";
 import {
   cleanUpLab,
   eventually,

@@ -151,7 +151,7 @@ class Play {
   }
 
   async #cleanUp(): Promise<boolean> {
-    const options = { isMasqueradeAll: false, masqueradeMark: 0x4000, ...this.#settings };
+    const options = { masqueradeAll: false, masqueradeMark: 0x4000, ...this.#settings };
     const families = ["IPv4", "IPv6"] as const;
     const rules = families.map((family) => {
       const places = planEmptyRules(family, options);
@@ -164,7 +164,7 @@ class Play {
         rules: new Map(rules),
         ipvs: {
           nodeAddresses: new Set([ip("192.168.10.11")]),
-          ownership: { foreignVirtualServers: "keep", excludeCidrs: [] },
+          ownership: { foreignVirtualServers: "keep", excludeCIDRs: [] },
           recorded: nothingRecorded,
           hasIpvs: true,
         },

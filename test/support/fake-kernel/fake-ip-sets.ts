@@ -9,7 +9,11 @@ import {
   type ObservedIpSet,
   sameIpSet,
 } from "../../../src/state/ip-set.ts";
-import { type SetEntry, type SetEntryParts, setEntryParts } from "../../../src/state/set-entry.ts";
+import {
+  type SetEntry,
+  type SetEntryFields,
+  setEntryFields,
+} from "../../../src/state/set-entry.ts";
 import { actionWords, type Operation, type Operations } from "./operations.ts";
 
 interface HeldSet {
@@ -21,8 +25,8 @@ interface HeldSet {
 /** IPSET_MAXNAMELEN less the terminator. */
 const maxNameBytes = 31;
 
-/** The parts of each type's entries, named as in {@link SetEntryParts}. */
-const partsOfType: Readonly<Record<IpSetType, readonly (keyof SetEntryParts)[]>> = {
+/** The parts of each type's entries, named as in {@link SetEntryFields}. */
+const partsOfType: Readonly<Record<IpSetType, readonly (keyof SetEntryFields)[]>> = {
   "hash:ip": ["address"],
   "hash:ip,port": ["address", "protocol", "port"],
   "hash:ip,port,ip": ["address", "protocol", "port", "second"],
@@ -171,7 +175,7 @@ function areSwappable(one: IpSet, other: IpSet): boolean {
 
 /** Rejects the same entries as the real client, which checks them before it sends a request. */
 function checkForm(operation: Operation, type: IpSetType, entry: SetEntry): void {
-  const parts = setEntryParts(entry);
+  const parts = setEntryFields(entry);
   const wanted = partsOfType[type];
   const isComplete =
     Object.keys(parts).length === wanted.length && wanted.every((part) => part in parts);
@@ -179,7 +183,7 @@ function checkForm(operation: Operation, type: IpSetType, entry: SetEntry): void
 }
 
 function checkFamily(operation: Operation, set: IpSet, entry: SetEntry): void {
-  const { address, second } = setEntryParts(entry);
+  const { address, second } = setEntryFields(entry);
   const addresses = [address, second?.address].filter((one) => one !== undefined);
   if (addresses.some((one) => familyOf(one) !== set.family)) {
     throw setError(operation, 4097, set.type);

@@ -104,11 +104,11 @@ export class LabWalkNode implements WalkNode {
 }
 
 function nodeSettings(settings: WalkSettings): NodeSettings {
-  const { scheduler, excludeCidrs, nodePortAddresses } = settings;
+  const { scheduler, excludeCIDRs, nodePortAddresses } = settings;
   const { unboundAddresses, masqueradeNodeToLocal, tunnelForwarding } = settings;
   return {
     nodePortAddresses,
-    ipvs: { scheduler, excludeCIDRs: excludeCidrs },
+    ipvs: { scheduler, excludeCIDRs: excludeCIDRs },
     kubeIpvs: {
       ...{ verificationPeriod: "1s", ruleCheckPeriod: "1s", manualWeights: "repair" },
       ...{ portRangeMarks, unboundAddresses, masqueradeNodeToLocal, tunnelForwarding },

@@ -42,11 +42,11 @@ export const otherNode = node({
 
 /** Converts settings to the program's flags. */
 export function flagsOf(settings: WalkSettings): Readonly<Record<string, string>> {
-  const { scheduler, excludeCidrs, nodePortAddresses } = settings;
+  const { scheduler, excludeCIDRs, nodePortAddresses } = settings;
   const { unboundAddresses, masqueradeNodeToLocal, tunnelForwarding } = settings;
   return {
     "ipvs-scheduler": scheduler,
-    "ipvs-exclude-cidrs": excludeCidrs.join(","),
+    "ipvs-exclude-cidrs": excludeCIDRs.join(","),
     "nodeport-addresses": nodePortAddresses.join(","),
     "kube-ipvs-unbound-addresses": unboundAddresses.join(","),
     "kube-ipvs-masquerade-node-to-local": String(masqueradeNodeToLocal),

@@ -8,7 +8,7 @@ import { type Damage, damages } from "./damage.ts";
 /** The configuration settings that walks change. Others are the same in all walks. */
 export interface WalkSettings {
   readonly scheduler: string;
-  readonly excludeCidrs: readonly string[];
+  readonly excludeCIDRs: readonly string[];
   readonly nodePortAddresses: readonly string[];
   readonly unboundAddresses: readonly string[];
   readonly masqueradeNodeToLocal: boolean;
@@ -19,7 +19,7 @@ export interface WalkSettings {
 /** The settings at the beginning of every walk. */
 export const startSettings: WalkSettings = {
   scheduler: "rr",
-  excludeCidrs: [],
+  excludeCIDRs: [],
   nodePortAddresses: [],
   unboundAddresses: [],
   masqueradeNodeToLocal: false,
@@ -52,7 +52,7 @@ const configurations: fc.Arbitrary<Partial<WalkSettings>> = fc.oneof(
   { weight: 3, arbitrary: fc.record({ tunnelForwarding: fc.boolean() }) },
   fc.record({ scheduler: fc.constantFrom("rr", "wlc", "sh") }),
   fc.record({
-    excludeCidrs: fc.constantFrom<readonly string[]>(
+    excludeCIDRs: fc.constantFrom<readonly string[]>(
       [],
       ["10.96.0.8/29"],
       ["203.0.113.0/24", "fd00:96::/64"],

@@ -117,7 +117,7 @@ export class Walker {
    * which must change nothing.
    */
   async end(): Promise<void> {
-    await this.#configure({ excludeCidrs: [] });
+    await this.#configure({ excludeCIDRs: [] });
     await this.#settle();
     await this.#note("restart", async () => {
       await this.#node.stop();
@@ -142,7 +142,7 @@ export class Walker {
    */
   async #settle(): Promise<void> {
     await this.#start();
-    const isComparable = this.#settings.excludeCidrs.length === 0;
+    const isComparable = this.#settings.excludeCIDRs.length === 0;
     this.#log(isComparable ? "settle and compare" : "settle");
     const expected = isComparable
       ? await this.#node.settleAs((held) => this.#expected(held))

@@ -10,8 +10,8 @@ async function printed(afterMs: number, columns: number | undefined, first = "")
   const write = (part: string): void => {
     text += part;
   };
-  const world = { clock, writeOut: write, writeErr: write, columns: () => columns };
-  const code = await withSlowNotice("kube-ipvs plan", world, async ({ writeOut }) => {
+  const context = { clock, writeOut: write, writeErr: write, columns: () => columns };
+  const code = await withSlowNotice("kube-ipvs plan", context, async ({ writeOut }) => {
     if (first !== "") writeOut(first);
     await clock.advance(afterMs);
     writeOut("No changes.\n");

@@ -10,8 +10,8 @@ describe("a field of the file", () => {
     readonly want: Partial<Config>;
   }[] = [
     { name: "scheduler", lines: "ipvs: {scheduler: sh}", want: { scheduler: "sh" } },
-    { name: "strictARP", lines: "ipvs: {strictARP: true}", want: { isStrictArp: true } },
-    { name: "a boolean of YAML 1.1", lines: "ipvs: {strictARP: yes}", want: { isStrictArp: true } },
+    { name: "strictARP", lines: "ipvs: {strictARP: true}", want: { strictARP: true } },
+    { name: "a boolean of YAML 1.1", lines: "ipvs: {strictARP: yes}", want: { strictARP: true } },
     { name: "syncPeriod", lines: "ipvs: {syncPeriod: 1m30s}", want: { syncPeriodMs: 90_000 } },
     {
       name: "minSyncPeriod",
@@ -38,18 +38,18 @@ describe("a field of the file", () => {
     {
       name: "NodeCIDR",
       lines: "detectLocalMode: NodeCIDR",
-      want: { localTraffic: { kind: "node-cidr" } },
+      want: { detectLocal: { kind: "node-cidr" } },
     },
     {
       name: "BridgeInterface",
       lines: "detectLocalMode: BridgeInterface\ndetectLocal: {bridgeInterface: cni0}",
-      want: { localTraffic: { kind: "bridge-interface", name: "cni0" } },
+      want: { detectLocal: { kind: "bridge-interface", name: "cni0" } },
     },
     {
       name: "InterfaceNamePrefix, which ignores clusterCIDR",
       lines:
         "detectLocalMode: InterfaceNamePrefix\ndetectLocal: {interfaceNamePrefix: veth}\nclusterCIDR: x",
-      want: { localTraffic: { kind: "interface-prefix", prefix: "veth" } },
+      want: { detectLocal: { kind: "interface-prefix", prefix: "veth" } },
     },
     {
       name: "nodePortAddresses primary",

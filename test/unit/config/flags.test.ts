@@ -25,7 +25,7 @@ describe("a flag", () => {
       flags: { manifests: "./m", kubeconfig: "/k" },
       want: { manifests: "./m", objectsFrom: { kind: "manifests", folder: "./m" } },
     },
-    { name: "masquerade-all", flags: { "masquerade-all": "T" }, want: { isMasqueradeAll: true } },
+    { name: "masquerade-all", flags: { "masquerade-all": "T" }, want: { masqueradeAll: true } },
     {
       name: "nodeport-addresses, given twice",
       flags: { "nodeport-addresses": ["10.0.0.0/8,192.168.0.0/16", "fd00::/8"] },
@@ -170,7 +170,7 @@ describe("flags with a file", () => {
       "masquerade-all": "true",
     });
     assert.equal(config.scheduler, "lc");
-    assert.equal(config.isMasqueradeAll, false);
+    assert.equal(config.masqueradeAll, false);
     const event = "Ignoring flag because a configuration file is set";
     assert.deepEqual(notices, [
       { level: "warn", event, keys: { flag: "--ipvs-scheduler" } },

@@ -30,7 +30,7 @@ describe("kubeadm's ConfigMap", () => {
       bindAddress: "::",
       healthzBindAddress: { address: "::", port: 10256 },
       metricsBindAddress: { address: "::1", port: 10249 },
-      localTraffic: {
+      detectLocal: {
         kind: "cluster-cidr",
         cidrs: [
           { address: "10.244.0.0", prefixLength: 16 },
@@ -58,8 +58,8 @@ describe("kubespray's file", () => {
     assert.deepEqual(config, {
       ...loadFile("").config,
       nodeName: "node1",
-      isStrictArp: true,
-      localTraffic: {
+      strictARP: true,
+      detectLocal: {
         kind: "cluster-cidr",
         cidrs: [{ address: "10.233.64.0", prefixLength: 18 }],
       },
@@ -87,8 +87,8 @@ describe("flags as k3s and RKE2 set them", () => {
   it("are read without a warning", () => {
     const parsed = parseCommandLine(args);
     assert.ok(parsed.kind === "flags");
-    const world = { hostname: () => "x", readFile: () => "" };
-    const { config, notices } = loadConfig(parsed.values, world);
+    const context = { hostname: () => "x", readFile: () => "" };
+    const { config, notices } = loadConfig(parsed.values, context);
     const { config: defaults } = load({ "hostname-override": "server-0" });
     assert.deepEqual(notices, []);
     assert.deepEqual(config, {
@@ -97,15 +97,15 @@ describe("flags as k3s and RKE2 set them", () => {
         kind: "cluster",
         kubeconfigPath: "/var/lib/rancher/k3s/agent/kubeproxy.kubeconfig",
       },
-      localTraffic: { kind: "cluster-cidr", cidrs: [{ address: "10.42.0.0", prefixLength: 16 }] },
+      detectLocal: { kind: "cluster-cidr", cidrs: [{ address: "10.42.0.0", prefixLength: 16 }] },
       conntrack: {
         ...defaults.conntrack,
         maxPerCore: 0,
-        tcpCloseWaitSeconds: 0,
-        tcpEstablishedSeconds: 0,
+        tcpCloseWaitTimeoutSeconds: 0,
+        tcpEstablishedTimeoutSeconds: 0,
       },
       healthzBindAddress: { address: "127.0.0.1", port: 10256 },
-      isStrictArp: true,
+      strictARP: true,
       scheduler: "lc",
       logging: { format: "text", verbosity: 2 },
     });

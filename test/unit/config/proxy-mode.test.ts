@@ -39,13 +39,13 @@ describe("an empty mode in a file", () => {
   });
 
   it("does not fail a command that needs no mode", () => {
-    const world = { hostname: () => "node-1", readFile: () => file };
+    const context = { hostname: () => "node-1", readFile: () => file };
     const flags = new Map([["config", ["/config"]]]);
-    const { command, notices } = loadConfig(flags, world, { needsMode: false });
+    const { command, notices } = loadConfig(flags, context, { needsMode: false });
     assert.deepEqual([command, notices], ["subcommand", []]);
     const reason = /mode: must be set: choose ipvs/;
     assert.match(
-      refusal(() => loadConfig(flags, world, { needsMode: true })),
+      refusal(() => loadConfig(flags, context, { needsMode: true })),
       reason,
     );
   });
@@ -97,7 +97,7 @@ describe("no mode and no file", () => {
   }
 
   it("is not reported for a command that only queries", () => {
-    const world = { hostname: () => "node-1", readFile: () => "" };
-    assert.deepEqual(loadConfig(new Map(), world, { needsMode: true }).notices, []);
+    const context = { hostname: () => "node-1", readFile: () => "" };
+    assert.deepEqual(loadConfig(new Map(), context, { needsMode: true }).notices, []);
   });
 });

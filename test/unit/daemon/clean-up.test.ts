@@ -40,8 +40,8 @@ import {
 type Cleaning = Pick<
   Config,
   | "foreignVirtualServers"
-  | "excludeCidrs"
-  | "isMasqueradeAll"
+  | "excludeCIDRs"
+  | "masqueradeAll"
   | "masqueradeMark"
   | "stateFile"
   | "claimsFile"
@@ -50,8 +50,8 @@ type Cleaning = Pick<
 
 const config: Cleaning = {
   foreignVirtualServers: "keep",
-  excludeCidrs: [],
-  isMasqueradeAll: false,
+  excludeCIDRs: [],
+  masqueradeAll: false,
   masqueradeMark: 0x4000,
   stateFile: "",
   claimsFile: "",

@@ -33,7 +33,7 @@ it("open node ports are reported once, regardless of later node and configuratio
   await clock.advance(1_000);
   apply(node({ metadata: { labels: { a: "b" } } }));
   await clock.advance(60_000);
-  await daemon.reconfigure({ ...config, isMasqueradeAll: true });
+  await daemon.reconfigure({ ...config, masqueradeAll: true });
   await clock.advance(60_000);
   const about = log.lines.filter(({ keys }) => /nodePortAddresses/.test(String(keys["reason"])));
   assert.equal(about.length, 1);

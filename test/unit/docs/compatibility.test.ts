@@ -131,7 +131,7 @@ describe("the compatibility table", () => {
       deniedToNode: [],
       family: "IPv4",
       localDetector: undefined,
-      isMasqueradeAll: false,
+      masqueradeAll: false,
       masqueradeMark: 0x4000,
     });
     const names = chains.map(({ table, name }) => `${table} ${name}`);
@@ -144,14 +144,14 @@ describe("the table of kernel settings", () => {
     const limits = {
       maxPerCore: 0,
       min: 0,
-      tcpEstablishedSeconds: 1,
-      tcpCloseWaitSeconds: 1,
-      udpSeconds: 1,
-      udpStreamSeconds: 1,
-      isTcpLiberal: true,
+      tcpEstablishedTimeoutSeconds: 1,
+      tcpCloseWaitTimeoutSeconds: 1,
+      udpTimeoutSeconds: 1,
+      udpStreamTimeoutSeconds: 1,
+      tcpBeLiberal: true,
     };
     const written = [
-      ...planSysctls({ isStrictArp: true, isTunneling: true, kernelRelease: "5.8.0" }),
+      ...planSysctls({ strictARP: true, isTunneling: true, kernelRelease: "5.8.0" }),
       ...planEstimator({ runEstimation: "off", estimatorCpus: "0-3", estimatorNice: "0" }),
       ...planConntrackLimits(limits, 1).sysctls,
     ].map(({ path }) => path.replaceAll("/", "."));

@@ -287,7 +287,7 @@ const cases: readonly Case[] = [
     node: { sysctl: sysctlsWith({ "net/ipv4/vs/conntrack": undefined }) },
     says: /no net\.ipv4\.vs\.conntrack/,
   },
-  { check: "sysctls", verdict: "unknown", node: { isStrictArp: true }, says: /arp_ignore/ },
+  { check: "sysctls", verdict: "unknown", node: { strictARP: true }, says: /arp_ignore/ },
 
   { check: "sysctls", verdict: "unknown", node: { isTunneling: true }, says: /sloppy_tcp/ },
 
@@ -574,7 +574,7 @@ const cases: readonly Case[] = [
     check: "route-localnet",
     verdict: "ok",
     node: {
-      ...{ mode: "iptables", servesLoopbackNodePorts: false },
+      ...{ mode: "iptables", iptablesLocalhostNodePorts: false },
       sysctl: sysctlsWith({ [localnet]: "0" }),
     },
     says: /node ports are not served at 127\.0\.0\.1/,
@@ -665,7 +665,7 @@ const cases: readonly Case[] = [
   {
     check: "strict-arp",
     verdict: "ok",
-    node: { isStrictArp: true, cluster: { ...cluster, metalLb: known("seen") } },
+    node: { strictARP: true, cluster: { ...cluster, metalLb: known("seen") } },
     says: /is on/,
   },
   {

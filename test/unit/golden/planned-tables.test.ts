@@ -40,7 +40,7 @@ function optionsOf(
   });
   const network = { ...emptyNetwork, ofNode: addressesOf(scenario, stepCount) };
   const shared = planOptionsOf({ config, families: ipFamilies, node, network });
-  const facts = { config, node, shared, servesLoopbackNodePorts: true, hasCounters: true };
+  const facts = { config, node, shared, iptablesLocalhostNodePorts: true, hasCounters: true };
   return iptablesOptionsOf(facts);
 }
 

@@ -94,18 +94,18 @@ const cases: readonly Case[] = [
   {
     name: "one-packet scheduling without a UDP port",
     annotations: { [`${own}one-packet`]: "true" },
-    tuning: { isOnePacket: true },
+    tuning: { onePacket: true },
     problems: [`${own}one-packet annotation-without-effect`],
   },
   {
     name: "a limit",
     annotations: { [`${own}max-connections`]: "100" },
-    tuning: { connectionLimit: { upper: 100, lower: 0 } },
+    tuning: { maxConnections: { upper: 100, lower: 0 } },
   },
   {
     name: "a limit with a lower threshold",
     annotations: { [`${own}max-connections`]: "100, 80" },
-    tuning: { connectionLimit: { upper: 100, lower: 80 } },
+    tuning: { maxConnections: { upper: 100, lower: 80 } },
   },
   {
     name: "a lower threshold above the upper one",
@@ -125,7 +125,7 @@ const cases: readonly Case[] = [
   {
     name: "outlier ejection",
     annotations: { [`${own}outlier-ejection`]: "30s" },
-    tuning: { ejectionMs: 30_000 },
+    tuning: { outlierEjectionMs: 30_000 },
   },
   ...["4s", "2h", "-1s", "yes"].map((value) => ({
     name: `an invalid outlier ejection: ${value}`,
@@ -135,7 +135,7 @@ const cases: readonly Case[] = [
   {
     name: "outlier ejection with a scheduler that would refuse connections",
     annotations: { [scheduler]: "sh", [`${own}outlier-ejection`]: "30s" },
-    tuning: { scheduler: "sh", ejectionMs: 30_000 },
+    tuning: { scheduler: "sh", outlierEjectionMs: 30_000 },
     problems: [`${own}outlier-ejection annotation-without-effect`],
   },
   {
@@ -145,7 +145,7 @@ const cases: readonly Case[] = [
       [flags]: "sh-fallback",
       [`${own}outlier-ejection`]: "30s",
     },
-    tuning: { scheduler: "sh", schedulerFlags: ["sh-fallback"], ejectionMs: 30_000 },
+    tuning: { scheduler: "sh", schedulerFlags: ["sh-fallback"], outlierEjectionMs: 30_000 },
   },
   {
     name: "weights that the endpoints answer",

@@ -88,7 +88,7 @@ function* datagramsOf(bytes: Uint8Array): Generator<Uint8Array, void, undefined>
   }
 }
 
-export interface MessageParts {
+export interface MessageFields {
   readonly type: number;
   readonly flags?: number;
   readonly sequence: number;
@@ -97,7 +97,7 @@ export interface MessageParts {
 }
 
 /** Concatenates messages. */
-export function messages(...parts: readonly MessageParts[]): Uint8Array {
+export function messages(...parts: readonly MessageFields[]): Uint8Array {
   const writer = new MessageWriter();
   for (const { type, flags = 0, sequence, body } of parts) {
     const start = writer.beginMessage(type, flags, sequence);
@@ -108,7 +108,7 @@ export function messages(...parts: readonly MessageParts[]): Uint8Array {
 }
 
 /** NLMSG_ERROR as received by a socket with NETLINK_CAP_ACK. `words` is the text of an extended acknowledgment. */
-export function acknowledgement(sequence: number, errno = 0, words?: string): MessageParts {
+export function acknowledgement(sequence: number, errno = 0, words?: string): MessageFields {
   return {
     type: 2,
     flags: 0x100 | (words === undefined ? 0 : 0x200),
@@ -122,7 +122,7 @@ export function acknowledgement(sequence: number, errno = 0, words?: string): Me
 }
 
 /** NLMSG_DONE with its error code. */
-export function done(sequence: number, errno = 0): MessageParts {
+export function done(sequence: number, errno = 0): MessageFields {
   return { type: 3, flags: 2, sequence, body: (writer) => writer.u32(-errno >>> 0) };
 }
 

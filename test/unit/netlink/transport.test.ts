@@ -13,7 +13,7 @@ import {
   acknowledgement,
   answeringSocket,
   done,
-  type MessageParts,
+  type MessageFields,
   messages,
   writeRequestHeader,
   writeWords,
@@ -66,7 +66,7 @@ function sequenceOf(requests: readonly Message[]): number {
   return requests.at(-1)?.sequence ?? -1;
 }
 
-function item(sequence: number, number: number, flags = 2): MessageParts {
+function item(sequence: number, number: number, flags = 2): MessageFields {
   return { type: 0x1c, flags, sequence, body: (writer) => writer.u32(number) };
 }
 
@@ -392,7 +392,7 @@ describe("transaction", () => {
   });
 
   it("rejects if the kernel rejects the transaction as a whole, and continues", async () => {
-    const rejection: MessageParts = {
+    const rejection: MessageFields = {
       type: 2,
       flags: 0x100,
       sequence: 3,

@@ -9,11 +9,11 @@ import {
 const off: ConntrackOptions = {
   maxPerCore: 0,
   min: 0,
-  tcpEstablishedSeconds: 0,
-  tcpCloseWaitSeconds: 0,
-  udpSeconds: 0,
-  udpStreamSeconds: 0,
-  isTcpLiberal: false,
+  tcpEstablishedTimeoutSeconds: 0,
+  tcpCloseWaitTimeoutSeconds: 0,
+  udpTimeoutSeconds: 0,
+  udpStreamTimeoutSeconds: 0,
+  tcpBeLiberal: false,
 };
 
 describe("planConntrackLimits", () => {
@@ -62,11 +62,11 @@ describe("planConntrackLimits", () => {
     assert.deepEqual(planConntrackLimits(off, 4).sysctls, []);
     const all = {
       ...off,
-      tcpEstablishedSeconds: 86_400,
-      tcpCloseWaitSeconds: 3_600,
-      udpSeconds: 30,
-      udpStreamSeconds: 120,
-      isTcpLiberal: true,
+      tcpEstablishedTimeoutSeconds: 86_400,
+      tcpCloseWaitTimeoutSeconds: 3_600,
+      udpTimeoutSeconds: 30,
+      udpStreamTimeoutSeconds: 120,
+      tcpBeLiberal: true,
     };
     assert.deepEqual(
       planConntrackLimits(all, 4).sysctls.map(({ path, value }) => `${path}=${value}`),

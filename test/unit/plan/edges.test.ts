@@ -37,7 +37,7 @@ function rulesInput(edges?: EdgeOptions): Parameters<typeof planRules>[0] {
     filledSets: new Set(setRoles),
     deniedToNode,
     localDetector: undefined,
-    isMasqueradeAll: false,
+    masqueradeAll: false,
     masqueradeMark: 0x4000,
     edges,
   };

@@ -70,7 +70,7 @@ function rulesOf(
     filledSets: desired.filledSets("IPv4"),
     deniedToNode: desired.deniedToNode("IPv4"),
     localDetector: undefined,
-    isMasqueradeAll: false,
+    masqueradeAll: false,
     masqueradeMark: 0x4000,
     portRangeMarks,
     ranges: desired.ranges("IPv4"),
@@ -157,7 +157,7 @@ describe("a port range", () => {
       itself,
       `nat ! -s 10.244.0.0/16 -m mark --mark ${clusterMark} -j MASQUERADE --random-fully`,
     ]);
-    assert.deepEqual(nat({ isMasqueradeAll: true }), [
+    assert.deepEqual(nat({ masqueradeAll: true }), [
       `nat -m mark --mark ${clusterMark} -j MASQUERADE --random-fully`,
     ]);
   });

@@ -10,7 +10,7 @@ const input: RulesInput = {
   filledSets: new Set(["clusterIp"]),
   deniedToNode: [{ protocol: "TCP", address: ip("192.0.2.1"), port: 80 }],
   localDetector: undefined,
-  isMasqueradeAll: false,
+  masqueradeAll: false,
   masqueradeMark: 0x4000,
 };
 
@@ -30,7 +30,7 @@ describe("planned rules", () => {
     { deniedToNode: [] },
     { deniedToNode: [{ protocol: "TCP", address: ip("192.0.2.2"), port: 80 }] },
     { localDetector: { kind: "in-interface", name: "veth+" } },
-    { isMasqueradeAll: true },
+    { masqueradeAll: true },
     { masqueradeMark: 0x8000 },
   ];
   for (const difference of differences) {

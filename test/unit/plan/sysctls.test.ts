@@ -16,7 +16,7 @@ describe("planSysctls", () => {
     { release: "", isSet: false },
   ]) {
     it(`${isSet ? "turns" : "leaves"} conn_reuse_mode on kernel ${release || "unknown"}`, () => {
-      const settings = planSysctls({ isStrictArp: false, kernelRelease: release });
+      const settings = planSysctls({ strictARP: false, kernelRelease: release });
       assert.equal(
         settings.some(({ path }) => path === reuse),
         isSet,
@@ -26,7 +26,7 @@ describe("planSysctls", () => {
 
   it("enables connection tracking and forwarding, and expires connections to removed real servers", () => {
     assert.deepEqual(
-      planSysctls({ isStrictArp: false, kernelRelease: "6.1.0" }).map(
+      planSysctls({ strictARP: false, kernelRelease: "6.1.0" }).map(
         ({ path, value }) => `${path}=${value}`,
       ),
       [
@@ -39,8 +39,8 @@ describe("planSysctls", () => {
   });
 
   it("adds the ARP settings only for strict ARP", () => {
-    const paths = (isStrictArp: boolean): readonly string[] =>
-      planSysctls({ isStrictArp, kernelRelease: "6.1.0" }).map(({ path }) => path);
+    const paths = (strictARP: boolean): readonly string[] =>
+      planSysctls({ strictARP, kernelRelease: "6.1.0" }).map(({ path }) => path);
     assert.deepEqual(
       paths(true).filter((path) => !paths(false).includes(path)),
       ["net/ipv4/conf/all/arp_ignore", "net/ipv4/conf/all/arp_announce"],

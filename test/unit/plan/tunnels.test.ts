@@ -76,7 +76,7 @@ function rulesOf(desired: DesiredState): readonly string[] {
     [...nodeAddresses.values()].flat().filter((address) => familyOf(address) === "IPv4"),
   );
   const { chains } = planRules({
-    ...{ family: "IPv4", portRangeMarks, isTunnelingEnabled: true, isMasqueradeAll: false },
+    ...{ family: "IPv4", portRangeMarks, isTunnelingEnabled: true, masqueradeAll: false },
     ...{ masqueradeMark: 0x4000, deniedToNode: [], ranges: [] },
     filledSets: desired.filledSets("IPv4"),
     localDetector: { kind: "source", cidr: "10.244.0.0/16" },

@@ -99,7 +99,7 @@ describe("weights of real servers", () => {
       fc.property(sizes, fc.func(fc.boolean()), fc.nat(3), (size, isOut, zeroSlices) => {
         const endpoints = endpointsOf(slice("a", 1, size), slice("b", 2, zeroSlices, "0"));
         const isEjected = (key: string): boolean => isOut(key);
-        const tuning = { ejectionMs: 30_000, weights: "slice" } as const;
+        const tuning = { outlierEjectionMs: 30_000, weights: "slice" } as const;
         const result = weights(endpoints, tuning, { isEjected });
         const room = Math.floor(endpoints.length / 3) - zeroSlices;
         const out = endpoints.filter(({ key, slice: name }) => name === "a" && isEjected(key));
@@ -111,7 +111,7 @@ describe("weights of real servers", () => {
 
   it("are not changed by ejections if the scheduler would refuse connections", () => {
     const isEjected = (): boolean => true;
-    const tuning = { ejectionMs: 30_000 } as const;
+    const tuning = { outlierEjectionMs: 30_000 } as const;
     const endpoints = endpointsOf(slice("a", 1, 3));
     for (const scheduler of ["sh", "mh", "dh"])
       assert.deepEqual(weights(endpoints, { ...tuning, scheduler }, { isEjected }), [1, 1, 1]);

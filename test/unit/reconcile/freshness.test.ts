@@ -95,7 +95,7 @@ describe("a sync with a complete cache", () => {
   });
 
   it("requests none with `delete`, since all belong to kube-ipvs", async () => {
-    const ownership = { foreignVirtualServers: "delete", excludeCidrs: [] } as const;
+    const ownership = { foreignVirtualServers: "delete", excludeCIDRs: [] } as const;
     bench = new Bench(new FakeKernel(), { ownership });
     await bench.sync();
     watchReads(bench.kernel);

@@ -40,7 +40,7 @@ describe("more virtual servers than a call accepts arguments", () => {
       sysctls: [],
       missingModules: [],
       conflicts: new Set(),
-      ownership: { foreignVirtualServers: "keep", excludeCidrs: [] },
+      ownership: { foreignVirtualServers: "keep", excludeCIDRs: [] },
       isOwned: () => true,
       drains: { isDraining: () => false },
       drain: { tcpDeadlineSeconds: 0, udpDeadlineSeconds: 0 },

@@ -263,7 +263,7 @@ describe("a foreign virtual server that was created since the last observation",
 it("with `delete`, a Service gets a foreign virtual server", async () => {
   const kernel = new FakeKernel();
   await make(kernel, foreign);
-  const ownership = { foreignVirtualServers: "delete", excludeCidrs: [] } as const;
+  const ownership = { foreignVirtualServers: "delete", excludeCIDRs: [] } as const;
   const bench = new Bench(kernel, { ownership });
   bench.put(claiming, [there]);
   assert.deepEqual((await bench.sync()).conflicts, []);
@@ -272,10 +272,10 @@ it("with `delete`, a Service gets a foreign virtual server", async () => {
 
 const excluded = {
   foreignVirtualServers: "delete",
-  excludeCidrs: [cidr("203.0.113.0/24")],
+  excludeCIDRs: [cidr("203.0.113.0/24")],
 } as const;
 for (const [how, ownership] of [
-  ["as the Service claims it", { foreignVirtualServers: "delete", excludeCidrs: [] }],
+  ["as the Service claims it", { foreignVirtualServers: "delete", excludeCIDRs: [] }],
   ["before, in an excluded network", excluded],
 ] as const) {
   it(`with \`delete\`, a Service gets the virtual server that a third party creates while kube-ipvs runs: ${how}`, async () => {
@@ -656,7 +656,7 @@ it("after a third party flushed one set, a restarted daemon removes the ports in
 
 for (const policy of ["keep", "delete"] as const) {
   it(`a virtual server that the kernel refuses to remove does not become foreign with \`${policy}\``, async () => {
-    const ownership = { foreignVirtualServers: policy, excludeCidrs: [] };
+    const ownership = { foreignVirtualServers: policy, excludeCIDRs: [] };
     const bench = new Bench(new FakeKernel(), { ownership });
     bench.put(serviceRecord(), [there]);
     await bench.sync();
@@ -703,7 +703,7 @@ describe("unclaimed virtual servers", () => {
     it(name, async () => {
       const kernel = new FakeKernel();
       await make(kernel, foreign);
-      const ownership = { foreignVirtualServers: policy, excludeCidrs: excluded.map(cidr) };
+      const ownership = { foreignVirtualServers: policy, excludeCIDRs: excluded.map(cidr) };
       const bench = new Bench(kernel, { ownership });
       bench.put(serviceRecord(), [there]);
       const report = await bench.sync();
@@ -716,7 +716,7 @@ describe("unclaimed virtual servers", () => {
 it("of kube-ipvs in an excluded network are served again when a Service claims them again", async () => {
   const ownership = {
     foreignVirtualServers: "keep",
-    excludeCidrs: [cidr("10.96.0.0/24")],
+    excludeCIDRs: [cidr("10.96.0.0/24")],
   } as const;
   const bench = new Bench(new FakeKernel(), { ownership });
   bench.put(serviceRecord(), [there]);
@@ -734,7 +734,7 @@ it("of kube-ipvs in an excluded network are recorded before their entries are re
   const record = keptRecord();
   const ownership = {
     foreignVirtualServers: "keep",
-    excludeCidrs: [cidr("10.96.0.0/24")],
+    excludeCIDRs: [cidr("10.96.0.0/24")],
   } as const;
   const key = "TCP 10.96.0.10:8080";
   const ownershipRecord = record.forStart();

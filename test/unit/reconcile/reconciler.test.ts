@@ -583,13 +583,13 @@ describe("Reconciler", () => {
   });
 
   it("removes foreign virtual servers if configured, except in excluded networks", async () => {
-    for (const excludeCidrs of [[], [cidr("10.50.0.0/16")]]) {
+    for (const excludeCIDRs of [[], [cidr("10.50.0.0/16")]]) {
       const strict = new Bench(new FakeKernel(), {
-        ownership: { foreignVirtualServers: "delete", excludeCidrs },
+        ownership: { foreignVirtualServers: "delete", excludeCIDRs },
       });
       await strict.kernel.ipvs.apply([{ kind: "virtual-server-create", after: foreign }]);
       await strict.sync();
-      assert.equal(/10\.50\.0\.1/.test(ipvsText(strict.kernel)), excludeCidrs.length > 0);
+      assert.equal(/10\.50\.0\.1/.test(ipvsText(strict.kernel)), excludeCIDRs.length > 0);
     }
   });
 

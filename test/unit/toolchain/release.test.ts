@@ -224,7 +224,10 @@ describe("the workflows of a forge", () => {
       GITHUB_OUTPUT: "output",
     };
     const script = steps.find(isPush)?.run ?? "";
-    execFileSync("bash", ["--noprofile", "--norc", "-eo", "pipefail", "-c", script], { cwd: folder, env });
+    execFileSync("bash", ["--noprofile", "--norc", "-eo", "pipefail", "-c", script], {
+      cwd: folder,
+      env,
+    });
     const digest = (manifest: string): string => digestOf(Buffer.from(manifest));
     const chart = "registry.example/owner/charts/kube-ipvs";
     const [ofImage, ofChart] = [env.IMAGE, chart].map((name) => digest(`docker://${name}:1.2.3`));

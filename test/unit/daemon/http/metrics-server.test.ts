@@ -17,7 +17,7 @@ const flags = new Map([
 /** A server with a clock that the test controls. Returns a function that requests a path. */
 function server(
   options: {
-    readonly isProfilingEnabled?: boolean;
+    readonly enableProfiling?: boolean;
     readonly gates?: readonly [string, boolean][];
   } = {},
 ): {
@@ -32,7 +32,7 @@ function server(
     { clock, metrics: exposition, shown: { object: () => object, flags }, setVerbosity },
     {
       mode: "ipvs",
-      isProfilingEnabled: options.isProfilingEnabled ?? false,
+      enableProfiling: options.enableProfiling ?? false,
       featureGates: new Map(options.gates),
     },
   );
@@ -174,7 +174,7 @@ describe("/flagz and /statusz", () => {
 });
 
 describe("the debug pages", () => {
-  const profiling = { isProfilingEnabled: true };
+  const profiling = { enableProfiling: true };
 
   it("answer only requests from this node", async () => {
     const { ask } = server(profiling);

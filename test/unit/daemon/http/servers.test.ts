@@ -17,7 +17,7 @@ const rest = {
 const options = {
   nodeName: "node-1",
   mode: "ipvs" as const,
-  isProfilingEnabled: false,
+  enableProfiling: false,
   featureGates: new Map(),
 };
 
@@ -42,7 +42,7 @@ describe("startServers", () => {
         ...options,
         metricsBindAddress: { address, port: ports[0] },
         healthzBindAddress: { address, port: ports[1] },
-        isBindFailureFatal: true,
+        bindAddressHardFail: true,
       },
     );
     const urls = [`http://127.0.0.1:${ports[0]}`, `http://127.0.0.1:${ports[1]}`] as const;
@@ -64,7 +64,7 @@ describe("startServers", () => {
     };
     const clock = new FakeClock();
     const events: ClusterEvent[] = [];
-    const start = (isBindFailureFatal: boolean): Promise<() => Promise<void>> =>
+    const start = (bindAddressHardFail: boolean): Promise<() => Promise<void>> =>
       startServers(
         {
           ...rest,
@@ -74,7 +74,7 @@ describe("startServers", () => {
           metrics: prometheusMetrics({ version: "1" }),
           events: { record: (event) => void events.push(event) },
         },
-        { ...options, metricsBindAddress: address, isBindFailureFatal },
+        { ...options, metricsBindAddress: address, bindAddressHardFail },
       );
     const stop = await start(false);
     await stop();

@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import type { NodeRecord } from "../../../../src/api/objects.ts";
 import type { Nodes } from "../../../../src/api/source.ts";
 import type { IpAddress } from "../../../../src/base/ip.ts";
-import { OtherNodes, type OtherNodesParts } from "../../../../src/daemon/node/other-nodes.ts";
+import { OtherNodes, type OtherNodesContext } from "../../../../src/daemon/node/other-nodes.ts";
 import { planFacts } from "../../../../src/daemon/operator/plan-facts.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 import { FakeNode } from "../../../support/fake-node.ts";
@@ -38,7 +38,7 @@ class Stage {
   readonly others: OtherNodes;
   #held = Promise.withResolvers<void>();
 
-  constructor(overrides: Partial<OtherNodesParts> = {}) {
+  constructor(overrides: Partial<OtherNodesContext> = {}) {
     this.#held.resolve();
     const listNodes = async (): Promise<Nodes> => {
       this.readings += 1;

@@ -16,7 +16,7 @@ import { serviceRows } from "../../../../src/daemon/operator/service-rows.ts";
 import { ProxyHealth } from "../../../../src/daemon/report/proxy-health.ts";
 import {
   beginUserspace,
-  type UserspaceParts,
+  type UserspaceContext,
 } from "../../../../src/daemon/userspace/begin-userspace.ts";
 import {
   readNodeAddresses,
@@ -49,7 +49,7 @@ const flags = new Map([
   ["ipvs-min-sync-period", ["0s"]],
 ]);
 
-type OpenUserspaceKernel = NonNullable<UserspaceParts["openKernel"]>;
+type OpenUserspaceKernel = NonNullable<UserspaceContext["openKernel"]>;
 
 /** All objects from the builders have names. */
 const web = (options: Parameters<typeof service>[0] = {}): NamedObject =>

@@ -65,11 +65,16 @@ function start(recalled: Readonly<Record<string, number>> = {}, isReadOnly = fal
   note();
 }
 
-function note(ejectionMs = 30_000, protocol = "TCP"): void {
+function note(outlierEjectionMs = 30_000, protocol = "TCP"): void {
   const virtualServer = { protocol, address: ip("10.96.0.10"), port: 80 };
   const realServers = traffic.map((_, index) => ({ address: ip(`10.0.0.${index + 1}`), port: 80 }));
   const servicePorts = [{ virtualServers: [{ virtualServer, realServers }] }];
-  ejections.note({ service, family: "IPv4", ejectionMs, servicePorts } as unknown as ServicePlan);
+  ejections.note({
+    service,
+    family: "IPv4",
+    outlierEjectionMs,
+    servicePorts,
+  } as unknown as ServicePlan);
 }
 
 function ejected(): readonly number[] {
@@ -160,11 +165,11 @@ describe("an endpoint is ejected", () => {
     traffic = [working, silent, working];
     broken.add(2);
     start();
-    for (const [ejectionMs, protocol] of [
+    for (const [outlierEjectionMs, protocol] of [
       [30_000, "UDP"],
       [0, "TCP"],
     ] as const) {
-      note(ejectionMs, protocol);
+      note(outlierEjectionMs, protocol);
       await clock.advance(60_000);
       assert.deepEqual(ejected(), []);
       assert.equal(clock.pendingTimers, 0);

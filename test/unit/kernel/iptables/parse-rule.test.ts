@@ -40,7 +40,7 @@ describe("a parsed rule", () => {
       for (const [index, localDetector] of detectors.entries()) {
         const strictSourceRanges = index > 0;
         const { chains, jumps } = planRules({
-          ...{ family, localDetector, isMasqueradeAll: false, masqueradeMark: 0x4000 },
+          ...{ family, localDetector, masqueradeAll: false, masqueradeMark: 0x4000 },
           filledSets: new Set(setRoles),
           deniedToNode: [{ protocol: "TCP", address, port: 443 }],
           edges: { answerPing: true, masqueradeNodeToLocal: true, strictSourceRanges },

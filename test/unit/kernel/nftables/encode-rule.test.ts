@@ -120,7 +120,7 @@ describe("the canonical text in a rule's user data", () => {
       const { chains, jumps } = planRules({
         ...{ family, filledSets: new Set(setRoles), deniedToNode: [] },
         localDetector: { kind: "in-interface", name: "a-long-bridge-0" },
-        ...{ isMasqueradeAll: false, masqueradeMark: 0x4000 },
+        ...{ masqueradeAll: false, masqueradeMark: 0x4000 },
       });
       const rules = [...chains.flatMap((chain) => chain.rules), ...jumps.map((jump) => jump.rule)];
       for (const rule of rules) {

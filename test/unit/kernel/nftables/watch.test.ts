@@ -4,14 +4,14 @@ import { systemClock } from "../../../../src/base/clock.ts";
 import type { TablesChange } from "../../../../src/kernel/kernel.ts";
 import { watchTables } from "../../../../src/kernel/nftables/watch.ts";
 import type { MessageWriter } from "../../../../src/netlink/message.ts";
-import { answeringSocket, type MessageParts, messages } from "../../netlink/answering-socket.ts";
+import { answeringSocket, type MessageFields, messages } from "../../netlink/answering-socket.ts";
 
 /** Port IDs of kube-ipvs's socket and of another program's. */
 const [ours, theirs] = [77, 88];
 
 type Attribute = readonly [type: number, value: string | number];
 
-function notification(type: number, ...attributes: readonly Attribute[]): MessageParts {
+function notification(type: number, ...attributes: readonly Attribute[]): MessageFields {
   const body = (writer: MessageWriter): void => {
     writer.u32(2);
     for (const [attribute, value] of attributes) {
@@ -24,16 +24,16 @@ function notification(type: number, ...attributes: readonly Attribute[]): Messag
   return { type, sequence: 0, body };
 }
 
-const rule = (table: string): MessageParts => notification(0xa06, [1, table], [2, "nat-OUTPUT"]);
-const element = (set: string): MessageParts => notification(0xa0e, [1, "kube-ipvs"], [2, set]);
-const commit = (process: string): MessageParts =>
+const rule = (table: string): MessageFields => notification(0xa06, [1, table], [2, "nat-OUTPUT"]);
+const element = (set: string): MessageFields => notification(0xa0e, [1, "kube-ipvs"], [2, set]);
+const commit = (process: string): MessageFields =>
   notification(0xa0f, [1, 9], [2, 4711], [3, process]);
 
 interface Heard {
   readonly changes: TablesChange[];
   readonly errors: string[];
   /** Delivers a datagram from the socket with this port ID. */
-  readonly deliver: (portId: number, ...parts: readonly MessageParts[]) => void;
+  readonly deliver: (portId: number, ...parts: readonly MessageFields[]) => void;
   readonly fail: (errno: number) => void;
 }
 

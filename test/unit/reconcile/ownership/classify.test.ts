@@ -23,7 +23,7 @@ import { ip } from "../../../support/records.ts";
 
 const service = { protocol: "TCP", address: ip("10.96.0.10"), port: 80 } as const;
 const nodePort = { protocol: "TCP", address: ip("192.168.10.11"), port: 30_080 } as const;
-const keep = { foreignVirtualServers: "keep", excludeCidrs: [] } as const;
+const keep = { foreignVirtualServers: "keep", excludeCIDRs: [] } as const;
 
 let cached: CachedState;
 
@@ -101,7 +101,7 @@ describe("a virtual server without any mark", () => {
 
   it("is owned if the policy says so", () => {
     put(service);
-    const policy = { foreignVirtualServers: "delete", excludeCidrs: [] } as const;
+    const policy = { foreignVirtualServers: "delete", excludeCIDRs: [] } as const;
     assert.equal(ownerOf(service, { policy }), "owned");
     const foreign = new Set([virtualServerKey(service)]);
     assert.equal(ownerOf(service, { policy, recorded: { foreign } }), "owned");

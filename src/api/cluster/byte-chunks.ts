@@ -1,5 +1,5 @@
 /** Collects UTF-8 text that arrives in parts. A character may be split between parts. */
-export class ByteParts {
+export class ByteChunks {
   readonly #limitBytes: number;
   readonly #parts: Uint8Array[] = [];
   #lengthBytes = 0;

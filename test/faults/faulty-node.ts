@@ -43,7 +43,7 @@ export interface ProgramStart {
   readonly flags?: readonly string[];
 }
 
-export class World {
+export class FaultyNode {
   readonly objects: ClusterObjects;
   readonly certificates: Certificates;
   readonly folder: string = folder;
@@ -70,7 +70,7 @@ export class World {
   }
 
   /** Builds everything. Resolves after the program has synced and the clients have their connections. */
-  static async build(serviceCount: number): Promise<World> {
+  static async build(serviceCount: number): Promise<FaultyNode> {
     buildNodeNetwork([echoPod]);
     shell(`ip -n client addr add ${otherClientAddress}/24 dev eth0`);
     enterNetworkNamespace("node");
@@ -82,10 +82,10 @@ export class World {
     const program = startProgram(certificates);
     try {
       await program.prints(/SyncProxyRules complete/);
-      const world = new World({ objects, certificates, api, program });
-      await world.repaired();
-      await world.trafficFlows();
-      return world;
+      const node = new FaultyNode({ objects, certificates, api, program });
+      await node.repaired();
+      await node.trafficFlows();
+      return node;
     } catch (error) {
       // Remaining child processes would keep the lab running.
       program.kill("SIGKILL");

@@ -6,14 +6,14 @@ import type { Listener } from "./probe.ts";
 import { hostPort, ownPort, podPort, sctpEndpoints } from "./services.ts";
 import { Station } from "./station.ts";
 
-export interface World {
+export interface RunningStations {
   /** By place. */
   readonly stations: ReadonlyMap<string, Station>;
   stop(): Promise<void>;
 }
 
 /** Builds the network. Afterwards, this thread is on the node. */
-export async function buildWorld(): Promise<World> {
+export async function startStations(): Promise<RunningStations> {
   buildNetwork();
   enterNetworkNamespace("node");
   const places = ["client", "node", ...guests.map(({ name }) => name)];
