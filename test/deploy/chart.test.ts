@@ -278,6 +278,62 @@ interface WithSelector {
   readonly spec: { readonly selector: { readonly matchLabels: object } };
 }
 
+describe("pod fields", () => {
+  const podFieldsOf = (values: Values): Readonly<Record<string, unknown>> =>
+    podOf(renderChart({ ...leastValues, ...values }).objects ?? []) as unknown as Readonly<
+      Record<string, unknown>
+    >;
+
+  it("that the chart itself writes are rejected in extraPodSpec, because a second one would be ambiguous", () => {
+    const { extraPodSpec: _, ...values } = everything;
+    const own = Object.keys(podFieldsOf(values));
+    assert.ok(own.includes("imagePullSecrets") && own.includes("terminationGracePeriodSeconds"));
+    for (const name of own) {
+      const problems = problemsOf({ ...leastValues, extraPodSpec: { [name]: "" } });
+      assert.ok(problems.includes("/extraPodSpec"), name);
+    }
+  });
+
+  it("include additional init containers, with and without the chart's own", () => {
+    const extraInitContainers = [{ name: "wait-for-network", image: "busybox" }];
+    const namesOf = (values: Values): readonly string[] =>
+      podOf(
+        renderChart({ ...leastValues, extraInitContainers, ...values }).objects ?? [],
+      ).initContainers.map(({ name }) => name);
+    assert.deepEqual(namesOf({}), ["prepare-node", "wait-for-network"]);
+    assert.deepEqual(namesOf({ prepareNode: false }), ["wait-for-network"]);
+    assert.deepEqual(namesOf({ observeOnly: true }), ["wait-for-network"]);
+    assert.ok(problemsOf({ ...leastValues, extraInitContainers: [{}] }).length > 0);
+  });
+});
+
+describe("revisionHistoryLimit", () => {
+  const limitOf = (revisionHistoryLimit: number | null): unknown => {
+    const { objects = [], error } = renderChart({ ...leastValues, revisionHistoryLimit });
+    const found = objects.find(({ kind }) => kind === "DaemonSet");
+    assert.ok(found !== undefined, error);
+    return (found["spec"] as { readonly revisionHistoryLimit?: number }).revisionHistoryLimit;
+  };
+
+  it("can be 0, and is Kubernetes' default if it is not set", () => {
+    assert.deepEqual([limitOf(0), limitOf(3), limitOf(null)], [0, 3, undefined]);
+  });
+});
+
+describe("NOTES.txt", () => {
+  const notesOf = (values: Values): string =>
+    renderChart({ ...leastValues, ...values })
+      .text.split(/^---$/m)
+      .filter((part) => part.includes("# Source: NOTES.txt"))
+      .join("");
+
+  it("recommends the secure metrics server if only the node can read metrics", () => {
+    assert.match(notesOf({}), /Only the node itself can read metrics.*secureMetrics\.secretName/s);
+    assert.doesNotMatch(notesOf({}), /0\.0\.0\.0/);
+    assert.doesNotMatch(notesOf({ secureMetrics: { secretName: "tls" } }), /can read metrics/);
+  });
+});
+
 describe("names and labels", () => {
   /** The DaemonSet's name and immutable selector. */
   function namesOf(values: Values, release?: string): readonly [string, object] {

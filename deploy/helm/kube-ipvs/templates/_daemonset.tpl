@@ -16,8 +16,8 @@ spec:
     matchLabels:
       {{- include "kube-ipvs.selectorLabels" . | nindent 6 }}
   minReadySeconds: {{ .Values.minReadySeconds }}
-  {{- with .Values.revisionHistoryLimit }}
-  revisionHistoryLimit: {{ . }}
+  {{- if not (kindIs "invalid" .Values.revisionHistoryLimit) }}
+  revisionHistoryLimit: {{ .Values.revisionHistoryLimit }}
   {{- end }}
   updateStrategy:
     {{- toYaml .Values.updateStrategy | nindent 4 }}

@@ -16,8 +16,10 @@
 {{- $roles = concat $roles (list "--kube-ipvs-secure-metrics-cert-file=/etc/kube-ipvs/metrics/tls.crt" "--kube-ipvs-secure-metrics-key-file=/etc/kube-ipvs/metrics/tls.key") }}
 {{- end }}
 {{- end }}
-{{- if and .Values.prepareNode (not .Values.observeOnly) -}}
+{{- $isPrepared := and .Values.prepareNode (not .Values.observeOnly) }}
+{{- if or $isPrepared .Values.extraInitContainers -}}
 initContainers:
+  {{- if $isPrepared }}
   - name: prepare-node
     image: {{ include "kube-ipvs.image" . }}
     imagePullPolicy: {{ .Values.image.pullPolicy }}
@@ -27,6 +29,10 @@ initContainers:
     securityContext:
       privileged: true
       readOnlyRootFilesystem: true
+  {{- end }}
+  {{- with .Values.extraInitContainers }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
 {{ end -}}
 containers:
   - name: kube-ipvs
