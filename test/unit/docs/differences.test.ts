@@ -22,6 +22,13 @@ describe("the table of differences", () => {
     }
   });
 
+  it("has at most two sentences in each cell", () => {
+    for (const cell of rows.flat()) {
+      const sentences = cell.split(/(?<=[.?!]\)?) +(?=[A-Z`])/);
+      assert.ok(sentences.length <= 2, cell);
+    }
+  });
+
   it("names in each row a setting that restores the old behavior, or why none exists", () => {
     for (const cells of rows.filter(({ length }) => length === 5)) {
       assert.match(

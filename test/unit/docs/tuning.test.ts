@@ -90,6 +90,14 @@ describe("docs/tuning.md", () => {
     assert.deepEqual([...new Set(used)].toSorted(), listed.toSorted());
   });
 
+  it("says for each kind of weight when to use it and when not to", () => {
+    const weights = readFileSync(join(docs, "tuning/weights.md"), "utf8");
+    const [, ...sections] = weights.split(/^## /m);
+    assert.equal(sections.length, 4);
+    for (const section of sections)
+      assert.match(section, /\*\*Use this\*\*.*\*\*Do not use this\*\*/s, section);
+  });
+
   it("explains each reason for an ignored annotation", () => {
     for (const reason of annotationReasons)
       assert.match(page, new RegExp(`^\\| \`${reason}\` \\|`, "m"));
