@@ -1,6 +1,6 @@
 /**
  * The kernel rejects one object among a hundred Services. The rejection must be logged once with the Service, and
- * nothing else may be affected. Tests an endpoint that every kernel rejects and, with fault injection, a set entry, an
+ * nothing else may be affected. Tests an endpoint that every kernel rejects and, with fault injection, set entries, an
  * address, virtual servers and a chain.
  */
 import assert from "node:assert/strict";
@@ -35,7 +35,7 @@ import {
   rejectNothing,
   wrapIptablesRestore,
 } from "../support/rejecting-restore.ts";
-import { labRules, unlessNftables } from "../support/rules-writer.ts";
+import { labRules } from "../support/rules-writer.ts";
 
 const namespace = "refused";
 const serviceCount = 100;
@@ -227,10 +227,13 @@ interface Injected {
   readonly named: RegExp;
   readonly isThere: () => boolean;
   readonly sourceRange?: string;
+  readonly nodePort?: number;
 }
 
 const setSubsystem = labRules === "nftables" ? 10 : 6;
 const portBytes = [7_777 >> 8, 7_777 & 255] as const;
+const nodePort = 30_777;
+const nodePortBytes = [nodePort >> 8, nodePort & 255] as const;
 
 function hasEntry(set: string, ipset: string, nft: string): boolean {
   return labRules === "nftables"
@@ -261,6 +264,18 @@ const injected: readonly Injected[] = [
     sourceRange: "198.51.100.0/24",
   },
   {
+    ...{ kind: "entry", title: "a node port", errno: 28, reason: "ENOSPC" },
+    ...{ address: "10.96.0.76", port: 7_776, protocol: 12, subsystem: setSubsystem },
+    // NFTA_DATA_VALUE or IPSET_ATTR_PORT.
+    content:
+      labRules === "nftables"
+        ? Uint8Array.of(6, 0, 1, 0, ...nodePortBytes)
+        : Uint8Array.of(6, 0, 4, 0x40, ...nodePortBytes),
+    named: new RegExp(`KUBE-NODE-PORT-TCP.*\\b${nodePort}\\b`),
+    isThere: () => hasEntry("KUBE-NODE-PORT-TCP", `${nodePort}`, `${nodePort}`),
+    nodePort,
+  },
+  {
     ...{ kind: "address", title: "an address", errno: 22, reason: "EINVAL" },
     ...{ address: "10.96.0.78", port: 80, protocol: 0, subsystem: -1 },
     content: Uint8Array.of(10, 96, 0, 78),
@@ -270,13 +285,15 @@ const injected: readonly Injected[] = [
 ];
 
 for (const one of injected) {
-  const { kind, title, reason, address, port, named, isThere, sourceRange, ...fault } = one;
+  const { kind, title, reason, address, port, named, isThere, sourceRange, nodePort, ...fault } =
+    one;
   describe(`${title} that the kernel rejects`, () => {
     const name = `refused-${title.split(" ").at(-1)}`;
-    const ports = [servicePort({ port })];
+    const ports = [servicePort({ port, ...(nodePort === undefined ? {} : { nodePort }) })];
+    const type = nodePort === undefined ? "ClusterIP" : "NodePort";
     const objects = [
       sourceRange === undefined
-        ? service({ name, clusterIps: [address], ports })
+        ? service({ name, type, clusterIps: [address], ports })
         : service({
             ...{ name, type: "LoadBalancer", clusterIps: ["10.96.0.79"], ports },
             spec: { loadBalancerSourceRanges: [sourceRange] },
@@ -427,8 +444,7 @@ describe("a rejected removal at the end of a drain", () => {
   });
 });
 
-const skip = unlessNftables("rules in nf_tables are written without iptables-restore");
-describe("a chain that iptables-restore rejects", { skip }, () => {
+describe("a chain that the kernel rejects", () => {
   const chain = "KUBE-LOAD-BALANCER";
   const objects = [
     service({
@@ -440,8 +456,19 @@ describe("a chain that iptables-restore rejects", { skip }, () => {
     endpointSlice({ name: "balanced-a", service: "balanced", endpoints: ["10.244.2.79"] }),
   ];
 
+  const isWritten = (): boolean =>
+    labRules === "nftables"
+      ? shell("nft list chain ip kube-ipvs nat-KUBE-SERVICES").includes(` jump nat-${chain} `)
+      : new RegExp(`^-A KUBE-SERVICES .*-j ${chain}$`, "m").test(
+          shell("iptables -t nat -S KUBE-SERVICES"),
+        );
+
   it("is counted and logged once, its Service is served by IPVS, and the node is healthy", async () => {
-    rejectInput(`^-A KUBE-SERVICES.*${chain}`);
+    // A rule's message contains its text in iptables format.
+    const content = Buffer.from(`-j ${chain}`);
+    if (labRules === "nftables") {
+      rejectRequests({ protocol: 12, subsystem: 10, errno: 28, percent: 100, content });
+    } else rejectInput(`^-A KUBE-SERVICES.*${chain}`);
     node.api.apply(...objects);
     await node.until("the rejection is counted", async () => (await rejectedCount("chain")) >= 1);
     await becomesHealthy();
@@ -450,16 +477,17 @@ describe("a chain that iptables-restore rejects", { skip }, () => {
     );
     const named = node
       .lines()
-      .filter((line) => JSON.stringify(line).includes("refused by the test"));
+      .filter((line) => /refused by the test|chain.*ENOSPC/.test(JSON.stringify(line)));
     assert.equal(named.length, 1, node.tail());
+    assert.equal(isWritten(), false);
   });
 
   it("does not delay changes of other objects", changesElsewhereGoThrough);
 
-  it("is created as soon as iptables-restore accepts it", async () => {
-    rejectNothing();
-    const jump = new RegExp(`^-A KUBE-SERVICES .*-j ${chain}$`, "m");
-    await node.until("the rule exists", () => jump.test(shell("iptables -t nat -S KUBE-SERVICES")));
+  it("is created as soon as the kernel accepts it", async () => {
+    if (labRules === "nftables") endFaults();
+    else rejectNothing();
+    await node.until("the rule exists", isWritten);
     await node.until("nothing is rejected", async () => (await rejectedCount("chain")) === 0);
   });
 });

@@ -62,6 +62,7 @@ const nftablesSuites: readonly string[] = [
   "start-and-stop",
   "upgrade",
   "faults",
+  "rejected-objects",
   "kernels/rules-writers",
   "kernels/flushed-rulesets",
   "kernels/killed-moves",
@@ -78,6 +79,7 @@ const suitesWithoutIptables: readonly string[] = [
   "node-safety",
   "start-and-stop",
   "faults",
+  "rejected-objects",
   "kernels/nft-rules",
   "kernels/without-iptables",
 ];

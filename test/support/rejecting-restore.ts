@@ -11,7 +11,7 @@ export const rejectingPath: string = `${folder}:${process.env["PATH"]}`;
 /** Writes a script for each iptables-restore program name. */
 export function wrapIptablesRestore(): void {
   mkdirSync(folder, { recursive: true });
-  for (const name of ["iptables-restore", "iptables-legacy-restore"]) {
+  for (const name of ["iptables-restore", "iptables-legacy-restore", "iptables-nft-restore"]) {
     const real = shell(`command -v ${name} || true`).trim();
     if (real !== "") writeScript(`${folder}/${name}`, real);
   }
