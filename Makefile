@@ -87,7 +87,8 @@ test-suites: setup-build shim setup-prometheus build/test/chart-renderer setup-l
 	@cp -r dist/lib/compile-cache build && $(with_cache) node test/lab/warm-compile-cache.ts
 	@$(with_cache) node test/run.ts $(if $(RECORD),--record) $(SUITES)
 
-nightly: ## run the long forms of make test and nft suites, and soak
+nightly: ## run the long forms of make test and of suites with nft
+## and nf_tables, and soak
 ## SEED=N repeats a run (default: the date)
 	@echo "Seed: $(SEED)"
 	@status=0; for part in nightly-tests nightly-kernels soak; do $(MAKE) $$part SEED=$(SEED) || status=1; done; exit $$status
@@ -98,7 +99,7 @@ nightly-tests nightly-kernels: export TEST_FIRST_SEED := $(SEED)
 nightly-tests: test
 
 nightly-kernels:
-	@$(MAKE) test-kernels BACKEND=nft
+	@$(MAKE) test-kernels BACKEND='nft nftables'
 
 test-prometheus: setup-build shim setup-prometheus ## scrape the daemon with a real Prometheus
 	@$(with_cache) node test/run.ts prometheus
@@ -154,14 +155,14 @@ lab-kernel: ## build a lab kernel with nf_tables (30 minutes, once)
 test-kernels: setup-lab build lab lab-kernel ## test the nf_tables kernel with each backend and
 ## write docs/reports/kernels.md
 ## SUITES='golden drift' BACKEND=nft|legacy|nftables|none
-	@TEST_LONG=1 LAB_KERNEL=$$($(lab_kernel) --folder) node test/lab/run-kernels.ts $(if $(BACKEND),--backend $(BACKEND)) $(SUITES)
+	@TEST_LONG=1 LAB_KERNEL=$$($(lab_kernel) --folder) node test/lab/run-kernels.ts $(if $(BACKEND),--backend '$(BACKEND)') $(SUITES)
 
 test-stock: setup-lab build lab ## test Debian's own kernels in QEMU, with and without
 ## iptables, and write docs/reports/kernels.md
 ## KERNELS='debian-13 debian-13-arm64' BACKEND=nft|none
 	@toolchain/install-packages.sh lab-stock
 	@node test/lab/run-kernels.ts --stock '$(or $(KERNELS),debian-12 debian-13 debian-sid debian-13-arm64)' \
-	  $(if $(BACKEND),--backend $(BACKEND))
+	  $(if $(BACKEND),--backend '$(BACKEND)')
 
 bench: setup-lab build lab $(bench_programs) ## measure and write docs/reports/benchmarks.md
 ## CASES=a,b PEER='command with {config}'
