@@ -174,8 +174,12 @@ async function openConnections(address: string): Promise<readonly Connection[]> 
   return connections;
 }
 
+let checks = 0;
+
 async function countBroken(connections: readonly Connection[]): Promise<number> {
-  const pings = await Promise.allSettled(connections.map((one) => one.ping("still-open")));
+  // Each check needs its own text, because the answer to an earlier one is still in the connection's text.
+  checks += 1;
+  const pings = await Promise.allSettled(connections.map((one) => one.ping(`check-${checks}`)));
   return pings.filter(({ status }) => status === "rejected").length;
 }
 
