@@ -71,6 +71,8 @@ export interface ReversePathFacts {
 export interface ForwardingFacts {
   /** Our links that receive tunneled packets. */
   readonly links: readonly string[];
+  /** Those of the links whose packets to other nodes' addresses are not delivered on this node. */
+  readonly undelivered: readonly string[];
   /** Number of TCP connections that this node forwards through tunnels. */
   readonly connections: number;
   /** Nodes, as `ADDRESS:PORT`, with connections that wait for an answer and none that is open. */

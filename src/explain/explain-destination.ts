@@ -5,6 +5,7 @@ import type { Connections, Explanation, PacketExplanation } from "../answer/expl
 import { type ServiceRow, serverKeyOf } from "../answer/rows.ts";
 import { familyOf, hostPort, isLoopback, parseCidr } from "../base/ip.ts";
 import { chainKey, type Match } from "../state/rule.ts";
+import { serves } from "../state/served-range.ts";
 import { tunnelLinks } from "../state/tunnel-link.ts";
 import { differencesOf } from "./differences.ts";
 import { explainPacket } from "./explain-packet.ts";
@@ -47,7 +48,7 @@ export function explainDestination(input: DestinationInput): Explanation {
     only === undefined
       ? usualOrigins(originInput, {
           ...{ detector: podDetector(planned), ranges },
-          tunnelLink: hasTunnel(planned)
+          tunnelLink: isServedThroughTunnel(planned, destination)
             ? tunnelLinks[familyOf(destination.address)].name
             : undefined,
         })
@@ -77,8 +78,10 @@ export function explainDestination(input: DestinationInput): Explanation {
   };
 }
 
-function hasTunnel({ servers }: NodeState): boolean {
-  return [...servers.values()].some(({ range }) => range?.tunnel !== undefined);
+function isServedThroughTunnel({ servers }: NodeState, destination: Destination): boolean {
+  return [...servers.values()].some(
+    ({ range }) => range?.tunnel?.end === "in" && serves(range, destination),
+  );
 }
 
 /** The match by which Service rules detect this node's pods. Undefined if they do not detect pods. */

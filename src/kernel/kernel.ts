@@ -211,11 +211,11 @@ export interface DummyLink {
 /** The links that receive packets which other nodes forward through tunnels: rtnetlink. */
 export interface TunnelLinks {
   /**
-   * Creates the family's link if it does not exist, and sets it up, with a loose reverse path filter. Rejects if a link
-   * with its name has another kind.
+   * Creates the family's link if it does not exist, and sets it up, with a loose reverse path filter. Then creates the
+   * routing rule that delivers all its packets on this node. Rejects if a link with its name has another kind.
    */
   ensure(family: IpFamily): Promise<void>;
-  /** Removes the link. Succeeds if it does not exist. */
+  /** Removes the link and its routing rule. Succeeds if they do not exist. */
   remove(family: IpFamily): Promise<void>;
   /** Names of other links that are up and receive packets of the same kinds, as those of some network plugins. */
   listOthers(): Promise<readonly string[]>;

@@ -1,4 +1,4 @@
-import type { IpAddress } from "../base/ip.ts";
+import { cidrText, type IpAddress } from "../base/ip.ts";
 import { none } from "../base/none.ts";
 import { isInRanges } from "../base/port-range.ts";
 import { isFlagOf, schedulerFlagBits } from "../base/scheduler.ts";
@@ -223,22 +223,30 @@ function tunnelServersOf(
   endpoints: readonly Endpoint[],
   { cluster }: ChosenEndpoints,
 ): readonly PlannedVirtualServer[] {
-  const { tuning, facts = noTuningFacts, tunnelMarks: marks } = context;
+  const { options, tuning, facts = noTuningFacts, tunnelMarks: marks } = context;
   if (marks === undefined) return none;
   const { nodeAddresses } = facts;
   const local = localEndpoints(endpoints);
+  const all = realServersOf(cluster, tuning, facts);
   const out = {
-    realServers: throughNodes(realServersOf(cluster, tuning, facts), cluster, nodeAddresses),
+    realServers: throughNodes(all, cluster, nodeAddresses),
     stillServing: new Set([...serving, ...servingNodes(endpoints, port.family, nodeAddresses)]),
   };
   const into = { realServers: realServersOf(local, tuning, facts), stillServing: serving };
+  const isStrict = options.edges?.strictSourceRanges === true;
+  const intoNodePort = {
+    ...into,
+    // No ordinary virtual server serves another node's address.
+    ...(local.length === 0 ? { realServers: all } : {}),
+    sources: isStrict ? port.sourceRanges.map(cidrText) : none,
+  };
   const servers = new Map<string, PlannedVirtualServer>();
   for (const [index, frontend] of frontends.entries()) {
-    if (!isTunneled(frontend)) continue;
+    if (!isTunneled(frontend, options)) continue;
     const one = ordinary[index] as PlannedVirtualServer;
     for (const server of [
       tunnelServer(one, port, "out", out, marks),
-      tunnelServer(one, port, "in", into, marks),
+      tunnelServer(one, port, "in", one.kind === "node-port" ? intoNodePort : into, marks),
     ]) {
       const key = virtualServerKey(server.virtualServer);
       if (!servers.has(key)) servers.set(key, server);

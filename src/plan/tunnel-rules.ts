@@ -7,7 +7,6 @@ import {
   chain,
   comment,
   destination,
-  destinationIsLocal,
   drop,
   fromPods,
   hostNetwork,
@@ -15,46 +14,58 @@ import {
   ofProtocol,
   type RuleProtocol,
   rule,
+  source,
   stop,
   toPort,
 } from "./rule-words.ts";
 
 /** The mangle chain marks packets to and from tunnels. The filter chain accepts tunneled packets only from Nodes. */
 export const tunnelChain = "KUBE-IPVS-TUNNEL";
+/** Forwards no packets that arrived through a tunnel, and none that pods tunnel to Nodes. */
+export const tunnelForwardChain = "KUBE-IPVS-TUNNEL-FWD";
 
 export const tunnelJumps: readonly Jump[] = [
   jump("mangle", "PREROUTING", tunnelChain, comment("kubernetes tunnel forwarding")),
-  jump("filter", "FORWARD", tunnelChain, comment("kubernetes tunneled packets")),
+  jump("filter", "FORWARD", tunnelForwardChain, comment("kubernetes tunneled packets")),
   jump("filter", "INPUT", tunnelChain, comment("kubernetes tunneled packets")),
 ];
 
 export function tunnelChains(input: RulesInput): readonly Chain[] {
   if (input.isTunnelingEnabled !== true) return [];
   return [
-    chain("filter", tunnelChain, sourceRules(input)),
+    chain("filter", tunnelChain, inputRules(input)),
+    chain("filter", tunnelForwardChain, forwardRules(input)),
     chain("mangle", tunnelChain, markRules(input)),
   ];
 }
 
-/**
- * A pod may be able to send tunneled packets with any inner source to a Node. Masquerading would give them the node's
- * own outer source, so they are not forwarded.
- */
-function sourceRules(input: RulesInput): readonly Rule[] {
-  const { protocol } = tunnelLinks[input.family];
-  const isTunneled = ofProtocol(protocol);
-  const toElsewhere: Match = { kind: "address-type", end: "dst", type: "LOCAL", isNegated: true };
-  const toNode = rule(drop, isTunneled, matchSet(input, "tunnelNodes", "dst"), toElsewhere);
-  const fromNode = rule(
-    stop,
-    isTunneled,
-    matchSet(input, "tunnelNodes", "src"),
-    destinationIsLocal,
-  );
+/** The routing rule delivers all packets from the tunnel, although only Nodes' addresses need it. */
+function inputRules(input: RulesInput): readonly Rule[] {
+  const isTunneled = ofProtocol(tunnelLinks[input.family].protocol);
+  const toOthers: Match = { kind: "address-type", end: "dst", type: "LOCAL", isNegated: true };
+  const fromNode = rule(stop, isTunneled, matchSet(input, "tunnelNodes", "src"));
+  const toNode = rule(stop, fromTunnel(input), matchSet(input, "tunnelNodes", "dst"));
   return [
-    ...when(input, "tunnelNodes", toNode, fromNode),
-    rule(drop, isTunneled, destinationIsLocal),
+    ...when(input, "tunnelNodes", fromNode),
+    rule(drop, isTunneled),
+    ...when(input, "tunnelNodes", toNode),
+    rule(drop, fromTunnel(input), toOthers),
   ];
+}
+
+/**
+ * Without its routing rule, a packet to another node's address would be forwarded back to that node. A pod may be able
+ * to send tunneled packets with any inner source to a Node. Masquerading would give them the node's own outer source,
+ * so they are not forwarded.
+ */
+function forwardRules(input: RulesInput): readonly Rule[] {
+  const isTunneled = ofProtocol(tunnelLinks[input.family].protocol);
+  const toNode = rule(drop, isTunneled, matchSet(input, "tunnelNodes", "dst"));
+  return [rule(drop, fromTunnel(input)), ...when(input, "tunnelNodes", toNode)];
+}
+
+function fromTunnel({ family }: RulesInput): Match {
+  return { kind: "in-interface", name: tunnelLinks[family].name, isNegated: false };
 }
 
 /**
@@ -62,30 +73,42 @@ function sourceRules(input: RulesInput): readonly Rule[] {
  * ports are dropped. Source ranges apply later, in filter INPUT.
  */
 function markRules(input: RulesInput): readonly Rule[] {
-  const { family, portRangeMarks = 0, localDetector, tunnels = [] } = input;
-  const fromTunnel: Match = {
-    kind: "in-interface",
-    name: tunnelLinks[family].name,
-    isNegated: false,
-  };
+  const { portRangeMarks = 0, localDetector, tunnels = [] } = input;
+  const isFromTunnel = fromTunnel(input);
   const unmarked: Match = { kind: "mark", value: 0, mask: portRangeMarks, isNegated: false };
   const [into, out] = (["in", "out"] as const).map((end) =>
     tunnels.filter(({ tunnel }) => tunnel?.end === end),
   );
   return [
-    ...(into ?? []).map((range) =>
-      range.tunnel?.hasServers === true
-        ? rule(mark(range), ...toRange(range, fromTunnel))
-        : rule(stop, ...toRange(range, fromTunnel)),
-    ),
-    rule(drop, fromTunnel, unmarked),
-    rule(stop, fromTunnel),
+    ...(into ?? []).flatMap((range) => {
+      if (range.tunnel?.isOfOtherNodes === true) return markNodePort(range, input);
+      const target = range.tunnel?.hasServers === true ? mark(range) : stop;
+      return [rule(target, ...toRange(range, isFromTunnel))];
+    }),
+    rule(drop, isFromTunnel, unmarked),
+    rule(stop, isFromTunnel),
     // Pods reach all endpoints without a tunnel, and an endpoint's answer must return through this node.
     ...(localDetector === undefined ? [] : [rule(stop, fromPods(localDetector, false))]),
+    // A Node that is chosen for its own packets would drop them, because their source is its own address.
+    ...when(input, "tunnelNodes", rule(stop, matchSet(input, "tunnelNodes", "src"))),
     ...(out ?? [])
       .filter(({ tunnel }) => tunnel?.hasServers === true)
       .map((range) => rule(mark(range), ...toRange(range))),
   ];
+}
+
+/** Also marks packets without a server, so that IPVS rejects them instead of a process on this node. */
+function markNodePort(range: ServedRange, input: RulesInput): readonly Rule[] {
+  const protocol = protocolOf(range);
+  const toNodePort: readonly Match[] = [
+    fromTunnel(input),
+    ofProtocol(protocol),
+    toPort(protocol, range.ranges[0]?.first ?? 0),
+    matchSet(input, "tunnelNodes", "dst"),
+  ];
+  const from = range.sources?.map((one) => [source(one)]) ?? [[]];
+  const rules = from.map((matches) => rule(mark(range), ...matches, ...toNodePort));
+  return when(input, "tunnelNodes", ...rules);
 }
 
 function mark({ mark: value }: ServedRange): Rule["target"] {

@@ -16,16 +16,22 @@ import { type RealServer, realServerKey, tunnelMethod } from "../state/real-serv
 import type { ServedRange, Tunnel } from "../state/served-range.ts";
 import { markServerId, type VirtualServer, virtualServerKey } from "../state/virtual-server.ts";
 import type { Frontend } from "./frontends.ts";
-import type { PlanOptions } from "./options.ts";
+import type { FamilyOptions, PlanOptions } from "./options.ts";
 import { rangeMark } from "./port-ranges.ts";
 import type { PlannedVirtualServer } from "./service-port-plan.ts";
 import type { TuningFacts } from "./tuning-facts.ts";
 
 type NodeAddresses = TuningFacts["nodeAddresses"];
 
-/** Whether packets to the frontend are forwarded through tunnels. Only bound addresses are local on every node. */
-export function isTunneled({ kind, isBound }: Frontend): boolean {
-  return isBound && (kind === "external-ip" || kind === "load-balancer");
+/**
+ * Whether packets to the frontend are forwarded through tunnels. Bound addresses are local on every node. Other nodes
+ * know only the node-port address that is in this node's Node object.
+ */
+export function isTunneled(
+  { kind, isBound, address }: Frontend,
+  { nodeIp }: Pick<FamilyOptions, "nodeIp">,
+): boolean {
+  return kind === "node-port" ? address === nodeIp : isBound && kind !== "cluster-ip";
 }
 
 /**
@@ -79,12 +85,15 @@ export function localEndpoints(endpoints: readonly Endpoint[]): readonly Endpoin
   return ready.length > 0 ? ready : local.filter(({ isServing }) => isServing);
 }
 
-/** One of the two virtual servers for tunnel forwarding. */
+/** One of the two virtual servers for tunnel forwarding. Only other nodes' node ports have `sources`; empty means all. */
 export function tunnelServer(
   ordinary: PlannedVirtualServer,
   port: ServicePort,
   end: Tunnel["end"],
-  content: Pick<PlannedVirtualServer, "realServers" | "stillServing">,
+  {
+    sources,
+    ...content
+  }: Pick<PlannedVirtualServer, "realServers" | "stillServing"> & Pick<ServedRange, "sources">,
   marks: number,
 ): PlannedVirtualServer {
   const { address, port: number } = ordinary.virtualServer;
@@ -94,7 +103,8 @@ export function tunnelServer(
     ...{ address, mark, masquerade: "local", localEndpoints: none },
     ranges: [{ first: number, last: number }],
     protocols: [port.protocol],
-    tunnel: { end, hasServers },
+    tunnel: { end, hasServers, ...(sources === undefined ? {} : { isOfOtherNodes: true }) },
+    ...(sources === undefined || sources.length === 0 ? {} : { sources }),
   };
   const virtualServer = { ...sticky(ordinary.virtualServer), ...markServerId(port.family, mark) };
   return { ...ordinary, ...content, virtualServer, range };

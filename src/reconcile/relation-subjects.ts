@@ -30,7 +30,8 @@ export function marksOfRanges({ virtualServer }: PlannedVirtualServer): ChainSub
 /** Limits apply to packets before IPVS, when they still have the virtual address and port. */
 export function limitedServer({ virtualServer, range }: PlannedVirtualServer): VirtualServerId {
   const { tunnel, address, protocols: [protocol = "TCP"] = [], ranges } = range ?? {};
-  if (tunnel === undefined || address === undefined) return virtualServer;
+  if (tunnel === undefined || tunnel.isOfOtherNodes === true || address === undefined)
+    return virtualServer;
   return { address, protocol, port: ranges?.[0]?.first ?? 0 };
 }
 

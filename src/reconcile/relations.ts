@@ -25,7 +25,7 @@ import { familyOf, type IpFamily, ipFamilies } from "../base/ip.ts";
 import { protocolNumbers } from "../base/protocol.ts";
 import type { DesiredView } from "../plan/desired-state.ts";
 import { type SetRole, setFor } from "../plan/sets.ts";
-import { tunnelChain } from "../plan/tunnel-rules.ts";
+import { tunnelChain, tunnelForwardChain } from "../plan/tunnel-rules.ts";
 import { dummyLinkName } from "../state/dummy-link.ts";
 import { chainKey, type Rule, type RuleSet, type TableName } from "../state/rule.ts";
 import { serves } from "../state/served-range.ts";
@@ -92,10 +92,11 @@ interface Requirement {
 
 type Dependency = Requirement | { readonly anyOf: readonly Requirement[] };
 
-/** Tables with a tunnel chain, and the built-in chains with jumps to it. */
-const tunnelOrigins = [
-  ["filter", "INPUT", "FORWARD"],
-  ["mangle", "PREROUTING"],
+/** The chains for tunnels, and the built-in chains with jumps to them. */
+const tunnelChains = [
+  ["filter", tunnelChain, "INPUT"],
+  ["filter", tunnelForwardChain, "FORWARD"],
+  ["mangle", tunnelChain, "PREROUTING"],
 ] as const;
 
 type SubjectOf<Type extends SubjectType> = Extract<Subject, { readonly type: Type }>;
@@ -207,8 +208,10 @@ export class Relations {
       if (server !== undefined) yield* this.#limitsOf(server);
     } else if (dependent.type === "virtual-server") {
       const planned = this.#view.desired.virtualServer(dependent.virtualServer);
-      if (planned?.range?.sources !== undefined) yield { subject: marksOfRanges(planned) };
-      else if (planned !== undefined) yield* this.#limitsOf(limitedServer(planned));
+      const { sources, tunnel } = planned?.range ?? {};
+      if (planned === undefined) return;
+      if (sources !== undefined && tunnel === undefined) yield { subject: marksOfRanges(planned) };
+      else yield* this.#limitsOf(limitedServer(planned));
     } else if (dependent.type === "link") {
       for (const family of ipFamilies)
         if (dependent.link === tunnelLinks[family].name) yield* this.#guardsOfTunnel(family);
@@ -232,9 +235,9 @@ export class Relations {
   *#guardsOfTunnel(family: IpFamily): Generator<Dependency> {
     const { name: setName } = setFor("tunnelNodes", family);
     yield { subject: { type: "set", setName } };
-    for (const [table, ...origins] of tunnelOrigins) {
-      yield { subject: { type: "chain", family, table, chainName: tunnelChain } };
-      for (const from of origins) yield* this.#jumpTo(tunnelChain, family, from, table);
+    for (const [table, chainName, from] of tunnelChains) {
+      yield { subject: { type: "chain", family, table, chainName } };
+      yield* this.#jumpTo(chainName, family, from, table);
     }
   }
 

@@ -8,7 +8,7 @@ export interface ServedRange {
   readonly ranges: readonly PortRange[];
   readonly protocols: readonly Protocol[];
   readonly mark: number;
-  /** Networks of the served clients. Undefined if all clients are served. */
+  /** Networks of the served clients. Undefined if all clients are served, or if set entries exclude the others. */
   readonly sources?: readonly string[];
   readonly masquerade: RangeMasquerade;
   /** Local endpoints, whose connections to themselves are always masqueraded. */
@@ -24,6 +24,8 @@ export interface ServedRange {
 export interface Tunnel {
   readonly end: "out" | "in";
   readonly hasServers: boolean;
+  /** Whether the range is the node port of all other Nodes. `address` is then this node's own address. */
+  readonly isOfOtherNodes?: true;
 }
 
 /** `cluster`: like packets to cluster IPs. `local`: like packets to addresses with external policy Local. */
@@ -37,9 +39,10 @@ export function servedRangeText({ address, ranges, protocols }: ServedRange): st
 
 /** Whether packets to this destination get the mark of the range. Source ranges are not considered. */
 export function serves(
-  { address, protocols, ranges }: Pick<ServedRange, "address" | "protocols" | "ranges">,
+  { address, protocols, ranges, tunnel }: ServedRange,
   to: { readonly protocol: string; readonly address: string; readonly port: number },
 ): boolean {
   const isOfProtocol = protocols.some((protocol) => protocol === to.protocol);
-  return isOfProtocol && address === to.address && isInRanges(to.port, ranges);
+  const isAddress = (address === to.address) !== (tunnel?.isOfOtherNodes === true);
+  return isOfProtocol && isAddress && isInRanges(to.port, ranges);
 }

@@ -26,7 +26,7 @@ import {
 } from "../support/netns/network-namespace.ts";
 import { type ApiObject, endpoint, endpointSlice, node, service } from "../support/objects.ts";
 import { Program } from "../support/program.ts";
-import { rulesFlags } from "../support/rules-writer.ts";
+import { flushChain, rulesFlags } from "../support/rules-writer.ts";
 import { program } from "../support/run-kube-ipvs.ts";
 
 /** The client's packets enter at the first two nodes. The others have endpoints. */
@@ -40,6 +40,9 @@ const wholeAnswerMs = 30_000;
 /** The same if no answer is expected. */
 const noAnswerMs = 3_000;
 const port = 80;
+const nodePort = 30_080;
+const restrictedNodePort = 30_081;
+const localNodePort = 30_082;
 const podPort = 8080;
 
 const addressOf: Readonly<Record<IpFamily, (number: number) => string>> = {
@@ -57,25 +60,32 @@ const balancer = { IPv4: "203.0.113.7", IPv6: "2001:db8:203::7" };
 const restricted = { IPv4: "203.0.113.8", IPv6: "2001:db8:203::8" };
 const tunnelNames = { IPv4: "kube-ipvs-ipip", IPv6: "kube-ipvs-ip6" };
 
+const removeLinks = "ip link delete kube-ipvs-ipip; ip link delete kube-ipvs-ip6";
+
 const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-tunnel-"));
 const annotations = { "kube-ipvs.io/forwarding": "tunnel", "kube-ipvs.io/scheduler": "mh" };
 
 function web(options: {
   readonly name: string;
   readonly clusterIps: readonly string[];
-  readonly ips: Readonly<Record<IpFamily, string>>;
+  readonly nodePort: number;
+  readonly ips: Readonly<Partial<Record<IpFamily, string>>>;
   readonly spec?: Readonly<Record<string, unknown>>;
   readonly annotations?: Readonly<Record<string, string>>;
 }): ApiObject {
   const { name, clusterIps, ips, spec = {} } = options;
+  const ingress = ipFamilies.flatMap((family) =>
+    ips[family] === undefined ? [] : [{ ip: ips[family] }],
+  );
   return service({
     ...{ name, clusterIps, type: "LoadBalancer" },
     metadata: { annotations: options.annotations ?? annotations },
     ports: ["TCP", "UDP"].map((protocol) => ({
       ...{ name: protocol.toLowerCase(), protocol, port, targetPort: podPort },
+      nodePort: options.nodePort,
     })),
-    spec: { allocateLoadBalancerNodePorts: false, ...spec },
-    status: { loadBalancer: { ingress: ipFamilies.map((family) => ({ ip: ips[family] })) } },
+    spec,
+    status: { loadBalancer: { ingress } },
   });
 }
 
@@ -102,16 +112,24 @@ function apply(ofWeb: Readonly<Record<string, string>> = annotations, spec = {})
     web({
       name: "web",
       clusterIps: ["10.96.0.10", "fd00:96::a"],
+      nodePort,
       ips: balancer,
       annotations: ofWeb,
       spec,
     }),
     web({
       ...{ name: "restricted", clusterIps: ["10.96.0.11", "fd00:96::b"], ips: restricted },
+      nodePort: restrictedNodePort,
       spec: { loadBalancerSourceRanges: sourceRanges },
+    }),
+    web({
+      ...{ name: "local", clusterIps: ["10.96.0.12", "fd00:96::c"], ips: {} },
+      nodePort: localNodePort,
+      spec: { externalTrafficPolicy: "Local" },
     }),
     ...slicesOf("web", workers),
     ...slicesOf("restricted", workers),
+    ...slicesOf("local", [3]),
     ...[...numbers, 5].map((number) =>
       node({
         name: `node-${number}`,
@@ -187,6 +205,7 @@ class TunnelNode {
       `--kube-ipvs-state-file=${join(folder, `${this.name}.state`)}`,
       "--kube-ipvs-claims-file=",
       "--kube-ipvs-port-range-marks=0x3fff0000",
+      "--kube-ipvs-strict-source-ranges",
       ...rulesFlags,
       ...more,
     ];
@@ -211,6 +230,21 @@ class TunnelNode {
   get hasTunnels(): boolean {
     const links = this.shell("ip -br link");
     return Object.values(tunnelNames).some((name) => links.includes(name));
+  }
+
+  /** The routing rules for tunnels and their routes. */
+  get routing(): string {
+    return this.shell(`
+      ip rule | grep kube-ipvs || true; ip -6 rule | grep kube-ipvs || true
+      ip route show table 75075 2> /dev/null || true; ip -6 route show table 75075 2> /dev/null || true
+    `).trim();
+  }
+
+  /** Number of packets that arrived through tunnels. */
+  get receivedPackets(): number {
+    const links = this.shell("ip -s -j link show kube-ipvs-ipip; ip -s -j link show kube-ipvs-ip6");
+    const counts = [...links.matchAll(/"rx":\{"bytes":\d+,"packets":(\d+)/g)];
+    return counts.reduce((sum, [, count]) => sum + Number(count), 0);
   }
 
   get rules(): string {
@@ -266,15 +300,16 @@ interface Origin {
   readonly namespace?: string;
   readonly source?: string;
   readonly limitMs?: number;
+  readonly port?: number;
 }
 
 async function open(
   address: string,
-  { namespace = "client", source, limitMs = answerMs }: Origin = {},
+  { namespace = "client", source, limitMs = answerMs, port: to = port }: Origin = {},
 ): Promise<Socket> {
   return openIn(namespace, async () => {
     const local = source === undefined ? {} : { localAddress: source };
-    const socket = connect({ host: address, port, ...local });
+    const socket = connect({ host: address, port: to, ...local });
     sockets.add(socket);
     socket.setTimeout(limitMs, () => socket.destroy(new Error(`no packet for ${limitMs} ms`)));
     await once(socket, "connect");
@@ -296,13 +331,13 @@ async function ask(address: string, origin: Origin = {}): Promise<string> {
   return answer.split("\n")[0] ?? "";
 }
 
-async function askUdp(address: string): Promise<string> {
+async function askUdp(address: string, to = port): Promise<string> {
   const socket = createSocket(address.includes(":") ? "udp6" : "udp4");
   const answer = openIn("client", async () => {
     socket.on("error", () => {});
     socket.bind(0);
     await once(socket, "listening");
-    socket.connect(port, address);
+    socket.connect(to, address);
     await once(socket, "connect");
     socket.send("?");
     return once(socket, "message", { signal: AbortSignal.timeout(answerMs) }).then(
@@ -333,8 +368,8 @@ class LongConnection {
     });
   }
 
-  static async open(address: string): Promise<LongConnection> {
-    const connection = new LongConnection(await open(address));
+  static async open(address: string, to = port): Promise<LongConnection> {
+    const connection = new LongConnection(await open(address, { port: to }));
     await connection.has("\n");
     return connection;
   }
@@ -375,6 +410,16 @@ async function openMany(count: number): Promise<readonly LongConnection[]> {
   for (const family of ipFamilies) {
     for (let each = 0; each < count; each += 1)
       connections.push(await LongConnection.open(balancer[family]));
+  }
+  return connections;
+}
+
+/** The same, to the node ports of the first node. */
+async function openManyAtNodePorts(count: number): Promise<readonly LongConnection[]> {
+  const connections: LongConnection[] = [];
+  for (const family of ipFamilies) {
+    for (let each = 0; each < count; each += 1)
+      connections.push(await LongConnection.open(addressOf[family](edges[0]), nodePort));
   }
   return connections;
 }
@@ -427,7 +472,7 @@ describe("tunnel forwarding", () => {
       ip -n client address add ${client.IPv4}/24 dev br0
       ip -n client address add ${stranger.IPv4}/24 dev br0
       ip -n client address add ${client.IPv6}/64 dev br0 nodad
-      ip -n client address add ${stranger.IPv6}/64 dev br0 nodad
+      ip -n client address add ${stranger.IPv6}/64 dev br0 nodad preferred_lft 0
     `);
     // A Node without kube-ipvs, which can send any packets.
     createNetworkNamespace("sender");
@@ -511,8 +556,47 @@ describe("tunnel forwarding", () => {
     }
   });
 
+  it("shows endpoints on other nodes the client's address at node ports", async () => {
+    for (const family of ipFamilies) {
+      for (const entry of [edge.number, worker.number]) {
+        const answers = new Set<string>();
+        const address = addressOf[family](entry);
+        for (let time = 0; time < 20; time += 1) {
+          const answer = await ask(address, { port: nodePort });
+          isAnswer(answer, new RegExp(`^node-[34] ${client[family]}$`));
+          answers.add(answer.split(" ")[0] ?? "");
+          const overUdp = await askUdp(address, nodePort);
+          isAnswer(overUdp, new RegExp(`^node-[34] ${client[family]}$`));
+        }
+        assert.deepEqual([...answers].sort(), ["node-3", "node-4"]);
+      }
+    }
+  });
+
+  it("serves node ports to Nodes and pods, and at other addresses, without a tunnel", async () => {
+    for (const family of ipFamilies) {
+      const address = addressOf[family](edge.number);
+      // A worker may be chosen for its own packets, so all of its attempts must succeed.
+      for (const namespace of [edge.name, otherEdge.name, worker.name, "pods-1", "pods-3"]) {
+        for (let time = 0; time < 6; time += 1)
+          isAnswer(await ask(address, { namespace, port: nodePort }), /^node-[34] /);
+      }
+      const ofPods = family === "IPv4" ? "10.244.1.1" : "fd00:244:1::1";
+      isAnswer(await ask(ofPods, { namespace: "pods-1", port: nodePort }), /^node-[34] /);
+    }
+  });
+
+  it("leaves node ports with policy Local to the nodes with endpoints", async () => {
+    for (const family of ipFamilies) {
+      const direct = await ask(addressOf[family](worker.number), { port: localNodePort });
+      isAnswer(direct, new RegExp(`^node-3 ${client[family]}$`));
+      const limited = { port: localNodePort, limitMs: noAnswerMs };
+      assert.equal(await ask(addressOf[family](edge.number), limited), "nobody");
+    }
+  });
+
   it("transfers packets that fill the network's MTU", async () => {
-    for (const connection of await openMany(1)) {
+    for (const connection of [...(await openMany(1)), ...(await openManyAtNodePorts(1))]) {
       await connection.echoes("x".repeat(200_000));
       connection.close();
     }
@@ -533,6 +617,8 @@ describe("tunnel forwarding", () => {
         ip -n sender -6 route replace ${balancer.IPv6} dev probe6 src ${source.IPv6}
         ip -n sender -6 route replace ${restricted.IPv6} dev probe6 src ${source.IPv6}
         ip -n sender -6 route replace 2001:db8:198::3 dev probe6 src ${source.IPv6}
+        ip -n sender route replace ${addressOf.IPv4(1)} dev probe src ${source.IPv4}
+        ip -n sender -6 route replace ${addressOf.IPv6(1)} dev probe6 src ${source.IPv6}
       `);
     };
     // Addresses of the node on port 80, where a process listens.
@@ -549,6 +635,13 @@ describe("tunnel forwarding", () => {
       other.listen(port, "2001:db8:198::3");
       await once(other, "listening");
     });
+    // A process that listens on all addresses, on a port that no Service has.
+    const closedPort = 30_099;
+    const third = createServer((socket) => socket.end("process"));
+    await openIn(worker.name, async () => {
+      third.listen(closedPort);
+      await once(third, "listening");
+    });
     const from = { namespace: "sender" };
     const blocked = { ...from, limitMs: noAnswerMs };
     const asNode = { IPv4: addressOf.IPv4(5), IPv6: addressOf.IPv6(5) };
@@ -561,11 +654,21 @@ describe("tunnel forwarding", () => {
         await ask(family === "IPv4" ? "198.51.100.3" : "2001:db8:198::3", blocked),
         "nobody",
       );
+      const address = addressOf[family](1);
+      const atNodePort = await ask(address, { ...from, port: nodePort });
+      assert.equal(atNodePort, `node-3 ${asNode[family]}`);
+      for (const to of [restrictedNodePort, localNodePort, closedPort])
+        assert.equal(await ask(address, { ...blocked, port: to }), "nobody");
     }
     tunnelTo({ IPv4: "192.168.10.25", IPv6: "fd00:10::25" });
-    for (const family of ipFamilies) assert.equal(await ask(balancer[family], blocked), "nobody");
-    server.close();
-    other.close();
+    for (const family of ipFamilies) {
+      assert.equal(await ask(balancer[family], blocked), "nobody");
+      const atNodePort = { ...blocked, port: nodePort };
+      assert.equal(await ask(addressOf[family](1), atNodePort), "nobody");
+    }
+    for (const one of [server, other, third]) one.close();
+    // Only its addresses are used from here on.
+    shell("ip -n sender link delete probe; ip -n sender link delete probe6");
   });
 
   it("does not forward tunneled packets from pods", async () => {
@@ -594,6 +697,10 @@ describe("tunnel forwarding", () => {
       isAnswer(await ask(restricted[family]), new RegExp(`^node-[34] ${client[family]}$`));
       const blocked = { source: stranger[family], limitMs: noAnswerMs };
       assert.equal(await ask(restricted[family], blocked), "nobody");
+      const at = { port: restrictedNodePort };
+      const address = addressOf[family](edge.number);
+      isAnswer(await ask(address, at), new RegExp(`^node-[34] ${client[family]}$`));
+      assert.equal(await ask(address, { ...blocked, ...at }), "nobody");
     }
   });
 
@@ -611,7 +718,7 @@ describe("tunnel forwarding", () => {
   });
 
   it("keeps connections when the programs are killed and started again", async () => {
-    const connections = await openMany(3);
+    const connections = [...(await openMany(3)), ...(await openManyAtNodePorts(3))];
     for (const one of [edge, worker, otherEdge]) {
       await one.stop("SIGKILL");
       for (const connection of connections) await connection.echoes(`${one.name} is stopped`);
@@ -621,6 +728,47 @@ describe("tunnel forwarding", () => {
     }
     await expectTunneled();
     for (const connection of connections) connection.close();
+  });
+
+  it("never forwards a tunneled packet, not even without the routing rule", async () => {
+    const onWorkers = nodes.slice(2);
+    const received = (): number => onWorkers.reduce((sum, one) => sum + one.receivedPackets, 0);
+    const askNode = (family: IpFamily): Promise<string> =>
+      ask(addressOf[family](edge.number), { port: nodePort, limitMs: noAnswerMs });
+    for (const one of onWorkers) {
+      await one.stop("SIGKILL");
+      one.shell("ip rule del pref 75; ip -6 rule del pref 75");
+    }
+    const flags = [
+      `--kube-ipvs-lock-name=${worker.name} --kube-ipvs-tunnel-forwarding`,
+      ...rulesFlags,
+    ].join(" ");
+    assert.match(
+      worker.shell(`${program} doctor ${flags} || true`),
+      /fail +tunnel-forwarding +packets to node ports that arrive through kube-ipvs-ipip and kube-ipvs-ip6/,
+    );
+    for (const family of ipFamilies) {
+      const before = received();
+      assert.equal(await askNode(family), "nobody");
+      const sent = received() - before;
+      assert.ok(sent >= 1 && sent < 8, `${sent} packets`);
+    }
+    // Without the restriction, the same packets return to the first node, which balances them again.
+    for (const one of onWorkers) one.shell(flushChain("filter", "KUBE-IPVS-TUNNEL-FWD"));
+    for (const family of ipFamilies) isAnswer(await askNode(family), /^node-[34] /);
+    for (const one of onWorkers) await one.start();
+    for (const family of ipFamilies)
+      await becomes(async () => {
+        const answer = await ask(addressOf[family](edge.number), { port: nodePort });
+        return answer.endsWith(` ${client[family]}`);
+      });
+  });
+
+  it("creates the routing rule and its route again if other software removes them", async () => {
+    worker.shell("ip rule del pref 75; ip -6 rule del pref 75");
+    worker.shell("ip route flush table 75075; ip -6 route flush table 75075");
+    assert.equal(worker.routing, "");
+    await becomes(() => worker.routing.split("\n").length === 4);
   });
 
   it("masquerades as usual while another link receives all tunneled packets", async () => {
@@ -637,6 +785,7 @@ describe("tunnel forwarding", () => {
     const run = (one: TunnelNode, ...args: readonly string[]): string =>
       one.shell(`${program} ${args.join(" ")} --kube-ipvs-lock-name=${one.name} || true`);
     assert.match(run(edge, "services"), /203\.0\.113\.7:80.* tunnels to 2 nodes/);
+    assert.match(run(edge, "services"), /192\.168\.10\.11:30080.* tunnels to 2 nodes/);
     assert.match(run(worker, "services"), /203\.0\.113\.7:80.* tunnels to 1 node\b/);
     for (const family of ipFamilies) {
       const name = family === "IPv4" ? balancer[family] : `[${balancer[family]}]`;
@@ -663,6 +812,27 @@ describe("tunnel forwarding", () => {
           .sort(),
         podsOf[family](3).map((ip) => (family === "IPv4" ? `${ip}:8080` : `[${ip}]:8080`)),
       );
+      const hostPort = (address: string): string =>
+        `${family === "IPv4" ? address : `[${address}]`}:${nodePort}`;
+      const explainNodePort = (one: TunnelNode, ...more: readonly string[]): Explanation => {
+        const text = run(
+          one,
+          "explain",
+          hostPort(addressOf[family](1)),
+          ...from,
+          ...more,
+          "-o",
+          "json",
+        );
+        const [explanation] = (parseJson(text) as { items: readonly Explanation[] }).items;
+        assert.ok(explanation !== undefined, text);
+        assert.deepEqual(explanation.differences, []);
+        return explanation;
+      };
+      assert.match(explainNodePort(edge).summary, /are tunneled to 2 nodes \(.*\), not masq/);
+      const inner = explainNodePort(worker, "--in", tunnelNames[family]);
+      assert.match(inner.summary, /are balanced over 2 of \d endpoints and not masqueraded$/);
+      assert.equal(explainNodePort(worker).verdict, "forwarded");
       // Packets of all kinds, also those that other nodes forward.
       const kinds = explain(worker).packets.map(({ from: kind }) => kind);
       assert.ok(kinds.includes(`other nodes, through ${tunnelNames[family]}`), kinds.join());
@@ -700,6 +870,13 @@ describe("tunnel forwarding", () => {
     for (const family of ipFamilies) {
       isAnswer(await ask(balancer[family]), /^node-[34] /);
       isAnswer(await ask(restricted[family]), new RegExp(` ${client[family]}$`));
+      await becomes(async () => {
+        const atNodePort = await ask(addressOf[family](edge.number), { port: nodePort });
+        return (
+          atNodePort === `node-3 ${addressOf[family](1)}` ||
+          atNodePort === `node-4 ${addressOf[family](1)}`
+        );
+      });
     }
     apply();
     await becomes(isTunneled);
@@ -708,10 +885,16 @@ describe("tunnel forwarding", () => {
   it("removes everything if the setting is turned off", async () => {
     for (const one of nodes) {
       await one.stop();
+      // Other software may have removed the links.
+      if (one === edge) one.shell(removeLinks);
+      assert.notEqual(one.routing, "");
       await one.start("--v=0");
     }
     for (const one of nodes)
-      await becomes(() => !one.hasTunnels && !/KUBE-IPVS-TUNNEL|IPVS-NODES/.test(one.rules));
+      await becomes(
+        () =>
+          !one.hasTunnels && one.routing === "" && !/KUBE-IPVS-TUNNEL|IPVS-NODES/.test(one.rules),
+      );
     for (const family of ipFamilies) isAnswer(await ask(balancer[family]), /^node-[34] /);
     assert.equal(await isTunneled(), false);
     for (const one of nodes) {
@@ -721,13 +904,27 @@ describe("tunnel forwarding", () => {
     await becomes(isTunneled);
   });
 
-  it("leaves nothing after the clean-up", async () => {
+  it("removes everything in another mode, even if the links are lost", async () => {
+    await otherEdge.stop();
+    otherEdge.shell(removeLinks);
+    assert.notEqual(otherEdge.routing, "");
+    await otherEdge.start("--proxy-mode=userspace", "--kube-ipvs-rules=auto");
+    await becomes(() => otherEdge.routing === "" && !/KUBE-IPVS-TUNNEL/.test(otherEdge.rules));
+    await otherEdge.stop();
+    await otherEdge.start();
+    await becomes(() => otherEdge.routing !== "");
+  });
+
+  it("leaves nothing after the clean-up, even if a link is lost", async () => {
     for (const one of nodes) {
       await one.stop();
+      if (one === worker) one.shell(removeLinks);
+      assert.notEqual(one.routing, "");
       const cleanUp = new Program(one.args("--cleanup"), ["ip", "netns", "exec", one.name]);
       const { code } = await cleanUp.ends();
       assert.equal(code, 0, cleanUp.output);
       assert.equal(one.hasTunnels, false);
+      assert.equal(one.routing, "");
       assert.doesNotMatch(one.rules, /KUBE-/);
       assert.equal(one.shell("ipvsadm -Sn").trim(), "");
     }

@@ -18,7 +18,8 @@ import { ip, planOptions, sliceRecord } from "./records.ts";
 /** The inputs that a test may override. */
 type BenchOptions = Pick<SyncGoal, "ownership" | "drain" | "manualWeights"> &
   Pick<ReconcilerDependencies, "isDryRun"> &
-  Pick<PlanOptions, "portRangeMarks" | "tunnels">;
+  Pick<PlanOptions, "portRangeMarks" | "tunnels"> &
+  Partial<Pick<PlanOptions, "families">>;
 
 const options: BenchOptions = {
   ownership: { foreignVirtualServers: "keep", excludeCIDRs: [] },
@@ -59,6 +60,10 @@ export class Bench {
     });
   }
 
+  get #families(): PlanOptions["families"] {
+    return this.#options.families ?? plan.families;
+  }
+
   put(
     service: ServiceRecord,
     endpoints: readonly EndpointRecord[] = [],
@@ -68,7 +73,7 @@ export class Bench {
     const slice = sliceRecord(endpoints, { ...names, ...slices });
     const { portRangeMarks, tunnels } = this.#options;
     const withRanges = {
-      ...plan,
+      ...{ ...plan, families: this.#families },
       ...(portRangeMarks === undefined ? {} : { portRangeMarks }),
       ...(tunnels === undefined ? {} : { tunnels }),
     };
@@ -105,7 +110,8 @@ export class Bench {
         family,
         filledSets: this.desired.filledSets(family),
         deniedToNode: this.desired.deniedToNode(family),
-        localDetector: plan.families.get(family)?.localDetector,
+        localDetector: this.#families.get(family)?.localDetector,
+        edges: this.#families.get(family)?.edges,
         masqueradeAll: false,
         masqueradeMark: 0x4000,
         portRangeMarks: this.#options.portRangeMarks,

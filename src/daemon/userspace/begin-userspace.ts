@@ -63,7 +63,7 @@ export async function beginUserspace(
   const ran = parts.modeRecord?.earlier ?? new Set();
   const removal = whole && { removeLeftovers: leftoverRemoval(whole, config, { clock, log, ran }) };
   const { mode, settled, reconfigure, stop } = await runMode(
-    { ...parts, config },
+    { ...parts, config, ...(whole && { kernel: whole }) },
     async (shared) => {
       const own = { proxier, families, reporter, tables: usable };
       const kernel = usable ?? socketlessNetwork;

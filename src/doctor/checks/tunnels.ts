@@ -16,7 +16,7 @@ export const tunnelChecks: readonly Check[] = [
       const used = ipFamilies.filter((family) => names.has(setFor("tunnelNodes", family).name));
       return { ...facts, used };
     },
-    judge({ links, uplinks, used, connections, unanswered }, { isTunneling }) {
+    judge({ links, undelivered, uplinks, used, connections, unanswered }, { isTunneling }) {
       if (!isTunneling) return ok("kubeIpvs.tunnelForwarding is off");
       const missing = used
         .map((family) => tunnelLinks[family].name)
@@ -28,6 +28,13 @@ export const tunnelChecks: readonly Check[] = [
       }
       if (used.length === 0)
         return ok("no Service uses tunnel forwarding, or no other Node is known");
+      if (undelivered.length > 0) {
+        const names = undelivered.join(" and ");
+        return fail(
+          `packets to node ports that arrive through ${names} are dropped, because no routing rule delivers them`,
+          "kube-ipvs creates the rule at its next sync; if it is still missing, kube-ipvs' log has the reason (ip rule)",
+        );
+      }
       if (unanswered.length > 0) {
         const nodes = unanswered.map(
           ({ realServer, connections: count }) => `${realServer} (${count})`,

@@ -136,13 +136,20 @@ export async function readForwarding({
     .map((family) => tunnelLinks[family].name)
     .filter((one) => all.some((link) => link.name === one));
   const uplinks = new Map<IpFamily, { readonly name: string; readonly mtu: number }>();
+  const undelivered: string[] = [];
   for (const family of ipFamilies) {
     const route = await routes.find(outside[family]);
     const uplink = all.find(({ index }) => index === route?.linkIndex);
-    if (uplink !== undefined) uplinks.set(family, { name: uplink.name, mtu: uplink.mtuBytes });
+    if (uplink === undefined) continue;
+    uplinks.set(family, { name: uplink.name, mtu: uplink.mtuBytes });
+    const { name } = tunnelLinks[family];
+    const linkIndex = all.find((link) => link.name === name)?.index;
+    if (linkIndex === undefined) continue;
+    const arriving = await routes.find(outside[family], { source: outside[family], linkIndex });
+    if (arriving?.isLocal !== true) undelivered.push(name);
   }
   return {
-    links: ours,
+    ...{ links: ours, undelivered },
     ...(ours.length === 0 ? { connections: 0, unanswered: [] } : await readForwarded(ipvs)),
     uplinks,
   };

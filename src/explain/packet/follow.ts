@@ -125,7 +125,8 @@ function followUnchosen(
   }
   const sentByIpvs = packet.isFromNode ? balance(sent(packet, mark), state) : undefined;
   if (sentByIpvs !== undefined) return { steps, end: sentByIpvs };
-  const isForNode = isHere(packet.destination, state);
+  const { inLink, destination } = packet;
+  const isForNode = inLink === state.network.deliveringLink || isHere(destination, state);
   if (isForNode && serviceSocketAt(packet, packet.port, state) !== undefined) {
     return toSocket(packet, { steps, mark }, state, packet.port);
   }
@@ -341,11 +342,8 @@ function toSocket(
   const destination = packet.isFromNode
     ? loopbacks[packet.family]
     : (state.network.routes.get(packet.source)?.source ?? packet.destination);
-  const filtered = passTables(
-    filterPlaces(filterHooks(packet, true)),
-    { packet, port, mark, destination },
-    state,
-  );
+  const onPath = { packet, port, mark, destination };
+  const filtered = passTables(filterPlaces(filterHooks(packet, true)), onPath, state);
   const end: PathEnd =
     socket === undefined
       ? { kind: "unheard", port }

@@ -93,6 +93,8 @@ export interface NodeNetwork {
   readonly isLoopbackRouted: boolean;
   /** The link through which the client's packets come in. Undefined if rp_filter is not strict there. */
   readonly strictLink?: string;
+  /** The link for tunnels, if a routing rule delivers all its packets on this node. */
+  readonly deliveringLink?: string;
   /** Addresses in the network of the bridge behind which the client is. The client reaches them without this node. */
   readonly bridgePeers: ReadonlySet<IpAddress>;
   /** bridge-nf-call-iptables or bridge-nf-call-ip6tables. If 0, packets between ports of a bridge bypass netfilter. */

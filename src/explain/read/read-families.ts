@@ -6,6 +6,7 @@ import { renderRule } from "../../kernel/iptables/render.ts";
 import type { Iptables, NodeAddress } from "../../kernel/kernel.ts";
 import type { KernelReaders } from "../../kernel/open-readers.ts";
 import type { NftRuleset } from "../../state/nft-rule.ts";
+import { tunnelLinks } from "../../state/tunnel-link.ts";
 import { withSockets } from "../differences.ts";
 import { type From, outside } from "../origins.ts";
 import type { NodeState, Tables } from "../packet/node-state.ts";
@@ -69,7 +70,10 @@ export async function readFamilies(
     const { unrouted } = network;
     const around = {
       // Clients in the node's own networks need no default route.
-      network: { ...network, unrouted: new Set([...unrouted].filter((key) => key !== example)) },
+      network: {
+        ...{ ...network, unrouted: new Set([...unrouted].filter((key) => key !== example)) },
+        ...(await readDeliveringLink(readers, destinations)),
+      },
       serviceSockets: facts.listeners,
       onNode: new Set<string>(),
     };
@@ -79,6 +83,19 @@ export async function readFamilies(
     });
   }
   return states;
+}
+
+async function readDeliveringLink(
+  { links, routes }: Pick<ExplainReaders, "links" | "routes">,
+  [destination]: readonly Destination[],
+): Promise<{ readonly deliveringLink?: string }> {
+  if (destination === undefined) return {};
+  const { address } = destination;
+  const { name } = tunnelLinks[familyOf(address)];
+  const link = (await links.listLinks()).find((one) => one.name === name);
+  if (link === undefined) return {};
+  const route = await routes.find(address, { source: address, linkIndex: link.index });
+  return route?.isLocal === true ? { deliveringLink: name } : {};
 }
 
 /** Empty if no chain belongs to a link. */

@@ -11,6 +11,8 @@ export const messageTypes = {
   newRoute: 24,
   deleteRoute: 25,
   getRoute: 26,
+  newRule: 32,
+  deleteRule: 33,
 } as const;
 
 /** RT_TABLE_MAIN and RTN_UNICAST: ordinary routes, not the routes that the kernel creates for local addresses. */

@@ -19,6 +19,7 @@ import type { Modules, TunnelLinks } from "../kernel.ts";
 import { decodeLink, type ObservedLink, writeLinkHeader } from "./codec.ts";
 import { hostScope, messageTypes } from "./constants.ts";
 import { linkRequestKind, listLinksKind, meaningOf } from "./requests.ts";
+import { changeTunnelRouting } from "./tunnel-routing.ts";
 
 interface TunnelRequest {
   readonly operation: "create" | "set" | "address";
@@ -107,6 +108,11 @@ export class TunnelLinksClient implements TunnelLinks {
   }
 
   async ensure(family: IpFamily): Promise<void> {
+    await this.#ensureLink(family);
+    await changeTunnelRouting(this.#transport, "add", family);
+  }
+
+  async #ensureLink(family: IpFamily): Promise<void> {
     const { name, kind } = tunnelLinks[family];
     const found = await this.#find(family);
     if (found !== undefined && found.kind !== kind)
@@ -124,9 +130,11 @@ export class TunnelLinksClient implements TunnelLinks {
   async remove(family: IpFamily): Promise<void> {
     const { name, kind } = tunnelLinks[family];
     const found = await this.#find(family);
-    if (found?.kind !== kind) return;
-    const { index } = found;
-    await this.#transport.request(linkRequestKind, { operation: "remove", name, index });
+    if (found?.kind === kind) {
+      const { index } = found;
+      await this.#transport.request(linkRequestKind, { operation: "remove", name, index });
+    }
+    await changeTunnelRouting(this.#transport, "remove", family);
   }
 
   async listOthers(): Promise<readonly string[]> {

@@ -5,7 +5,7 @@ import type { Packet } from "../../../src/explain/packet/packet.ts";
 import { tunnelLinks } from "../../../src/state/tunnel-link.ts";
 import { ip } from "../records.ts";
 import type { Fate } from "./judge.ts";
-import type { Mode } from "./programs.ts";
+import { type Mode, otherNodes } from "./programs.ts";
 import { isTunneled, rangePortsOf } from "./scenarios.ts";
 
 export interface Probe {
@@ -15,12 +15,19 @@ export interface Probe {
   readonly forbidden: readonly Fate[];
   /** Whether the packet may have a forbidden fate during a sync, but not after it. */
   readonly mayOpen?: true;
+  /** Whether the packet only arrives while the link for tunnels exists. */
+  readonly needsLink?: true;
 }
 
 /** Load balancer ports with their source ranges, by `address port`. */
 type Ports = ReadonlyMap<
   string,
-  { readonly address: IpAddress; readonly port: number; readonly hasTunnel: boolean } & Ranges
+  {
+    readonly address: IpAddress;
+    readonly port: number;
+    readonly nodePort: number;
+    readonly hasTunnel: boolean;
+  } & Ranges
 >;
 type Ranges = Pick<ServiceRecord, "sourceRanges">;
 
@@ -51,11 +58,13 @@ export function probesOf(
   if (mode === "ipvs") return probes;
   // Virtual IPs are not node addresses, so the node's processes connect from its own addresses.
   return probes.map((one) => {
-    const { packet } = one;
-    return packet.isFromNode
-      ? { ...one, packet: { ...packet, source: nodeIps[packet.family] } }
-      : one;
+    const { family, isFromNode } = one.packet;
+    return isFromNode ? withSource(one, nodeIps[family]) : one;
   });
+}
+
+function withSource(one: Probe, source: IpAddress): Probe {
+  return { ...one, packet: { ...one.packet, source } };
 }
 
 function portsOf(services: readonly ServiceRecord[]): Ports {
@@ -63,18 +72,22 @@ function portsOf(services: readonly ServiceRecord[]): Ports {
     services.flatMap((service) => {
       const { loadBalancerIps, sourceRanges } = service;
       const hasTunnel = isTunneled(service);
-      const ports = [...service.ports.map(({ port }) => port), ...rangePortsOf(service)];
+      const ports = [
+        ...service.ports,
+        ...rangePortsOf(service).map((port) => ({ port, nodePort: 0 })),
+      ];
       return loadBalancerIps.flatMap((address) =>
-        ports.map(
-          (port) => [`${address} ${port}`, { address, port, sourceRanges, hasTunnel }] as const,
-        ),
+        ports.map(({ port, nodePort }) => {
+          const one = { address, port, nodePort, sourceRanges, hasTunnel };
+          return [`${address} ${port}`, one] as const;
+        }),
       );
     }),
   );
 }
 
 function shutOut(ports: Ports): readonly Probe[] {
-  return [...ports.values()].flatMap(({ address, port, sourceRanges, hasTunnel }) => {
+  return [...ports.values()].flatMap(({ address, port, nodePort, sourceRanges, hasTunnel }) => {
     if (sourceRanges.length === 0) return [];
     const isAdmitted = (source: IpAddress): boolean =>
       sourceRanges.some((range) => cidrContains(range, source));
@@ -82,8 +95,14 @@ function shutOut(ports: Ports): readonly Probe[] {
     const outside = clients[family].filter((source) => !isAdmitted(source));
     const fromNode = isAdmitted(nodeIps[family]) ? [] : [probe("node", address, port, forNobody)];
     const direct = outside.map((source) => probe(source, address, port, forNobody));
-    const forwarded = hasTunnel ? direct.map(throughTunnel) : [];
-    return [...direct, ...forwarded, ...fromNode];
+    if (!hasTunnel) return [...direct, ...fromNode];
+    // Strict source ranges match the node's addresses, which do not include the address before it is bound.
+    const fromAddress = fromNode.map((one) => withSource(one, nodeIps[family]));
+    const atNodePort = outside.map((source): Probe => {
+      const node = probe(source, otherNodes[family], nodePort, forNobody);
+      return { ...throughTunnel(node), needsLink: true };
+    });
+    return [...direct, ...direct.map(throughTunnel), ...atNodePort, ...fromAddress];
   });
 }
 

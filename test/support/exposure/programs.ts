@@ -1,11 +1,12 @@
 /** The code under test: in each mode, a reconciler with its plan on the fake kernel. */
 import assert from "node:assert/strict";
 import type { EndpointSliceRecord, ServiceRecord } from "../../../src/api/objects.ts";
-import { familyOf } from "../../../src/base/ip.ts";
+import { familyOf, type IpAddress, type IpFamily, ipFamilies } from "../../../src/base/ip.ts";
 import { sharedChains } from "../../../src/plan/iptables/shared-chains.ts";
 import { TablesPlan } from "../../../src/plan/iptables/tables-plan.ts";
 import type { PlanOptions } from "../../../src/plan/options.ts";
 import { TablesReconciler } from "../../../src/reconcile/iptables/tables-reconciler.ts";
+import { tunnelLinks } from "../../../src/state/tunnel-link.ts";
 import type { FakeClock } from "../fake-clock.ts";
 import type { FakeKernel } from "../fake-kernel/fake-kernel.ts";
 import { iptablesOptions } from "../iptables-records.ts";
@@ -17,10 +18,21 @@ export interface Program {
   drop(service: ServiceRecord): void;
   /** Checks for third-party changes, then syncs. Returns whether the result of every request is known. */
   sync(): Promise<boolean>;
+  /** Whether a Service uses tunnels, so that their link is not removed before the sync. */
+  usesTunnels?(family: IpFamily): boolean;
+  /** Whether the link for tunnels may exist after the sync. */
+  mayReceive?(family: IpFamily): boolean;
 }
 
 /** Settings of IPVS mode. */
-export type Settings = Pick<PlanOptions, "portRangeMarks" | "tunnels">;
+export type Settings = Pick<PlanOptions, "portRangeMarks" | "tunnels"> &
+  Partial<Pick<PlanOptions, "families">>;
+
+/** Another Node, which may send tunneled packets. */
+export const otherNodes: Readonly<Record<IpFamily, IpAddress>> = {
+  IPv4: ip("192.168.10.12"),
+  IPv6: ip("fd00:10::12"),
+};
 
 export interface Mode {
   readonly name: "ipvs" | "iptables";
@@ -42,6 +54,20 @@ class IpvsProgram implements Program {
 
   constructor(kernel: FakeKernel, clock: FakeClock, settings: Settings) {
     this.#bench = new Bench(kernel, settings, { clock });
+    if (settings.tunnels === undefined) return;
+    for (const family of ipFamilies)
+      this.#bench.desired.noteTunnelNodes(family, [otherNodes[family]]);
+  }
+
+  usesTunnels(family: IpFamily): boolean {
+    return this.#bench.desired.tunnels(family).length > 0;
+  }
+
+  mayReceive(family: IpFamily): boolean {
+    if (!this.usesTunnels(family)) return false;
+    const { reconciler, desired } = this.#bench;
+    const link = { type: "link", link: tunnelLinks[family].name } as const;
+    return reconciler.canExist(link, { desired, rules: this.#bench.rules() }) === true;
   }
 
   put(service: ServiceRecord): void {

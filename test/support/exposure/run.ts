@@ -4,6 +4,7 @@
  * every request was known.
  */
 import type { ServiceRecord } from "../../../src/api/objects.ts";
+import { type IpFamily, ipFamilies } from "../../../src/base/ip.ts";
 import { planEmptyRules } from "../../../src/plan/rules.ts";
 import { cleanUp } from "../../../src/reconcile/clean-up.ts";
 import { namesIn, noNames } from "../../../src/reconcile/iptables/plan-rules-removal.ts";
@@ -13,7 +14,7 @@ import { FakeClock } from "../fake-clock.ts";
 import { FakeKernel } from "../fake-kernel/fake-kernel.ts";
 import { type Operation, operationText } from "../fake-kernel/operations.ts";
 import { addressesText, ipSetText, iptablesText, ipvsText } from "../fake-kernel/state-text.ts";
-import { ip } from "../records.ts";
+import { familyOptions, ip } from "../records.ts";
 import { type Fault, faultsOf, pairsOf } from "./faults.ts";
 import { fatesOf } from "./judge.ts";
 import { type Probe, probesOf } from "./probes.ts";
@@ -82,6 +83,12 @@ async function playScenario(
   return { exposures: play.exposures, state: play.state(), requests };
 }
 
+/** Source ranges also apply to node ports. */
+const edges = { answerPing: false, masqueradeNodeToLocal: false, strictSourceRanges: true };
+const strictFamilies = new Map(
+  ipFamilies.map((family) => [family, familyOptions(family, { edges })] as const),
+);
+
 class Play {
   readonly kernel: FakeKernel = new FakeKernel();
   readonly exposures: Exposure[] = [];
@@ -91,6 +98,8 @@ class Play {
   readonly #mode: Mode;
   readonly #settings: Settings;
   #program: Program;
+  /** Families whose link for tunnels exists. It is created and removed after a sync, and removed before a clean-up. */
+  #links: readonly IpFamily[] = [];
   /** Whether each probe was admitted at the last attempt. */
   #got: readonly boolean[] = [];
 
@@ -100,7 +109,7 @@ class Play {
     this.#probes = probesOf(mode, scenario.before ?? [], scenario.after);
     this.#settings = {
       ...(scenario.hasPortRanges === true ? { portRangeMarks: 0x3fff0000 } : {}),
-      ...(scenario.hasTunnels === true ? { tunnels: {} } : {}),
+      ...(scenario.hasTunnels === true ? { tunnels: {}, families: strictFamilies } : {}),
     };
     this.#program = mode.start(this.kernel, this.#clock, this.#settings);
   }
@@ -111,6 +120,7 @@ class Play {
       this.#put(before);
       await this.#program.sync();
       await this.#program.sync();
+      this.#updateLinks();
     }
     damage?.(this.kernel);
     this.#got = this.#tryAll();
@@ -146,8 +156,22 @@ class Play {
   }
 
   /** Returns whether the result of every request is known. */
-  #step(): Promise<boolean> {
-    return this.#scenario.isCleanUp ? this.#cleanUp() : this.#program.sync();
+  async #step(): Promise<boolean> {
+    if (this.#scenario.isCleanUp) {
+      this.#links = [];
+      return this.#cleanUp();
+    }
+    this.#links = this.#links.filter((family) => this.#program.usesTunnels?.(family) === true);
+    const knewAll = await this.#program.sync();
+    if (!this.kernel.operations.hasCrashed) {
+      this.#updateLinks();
+      this.#judge("the link");
+    }
+    return knewAll;
+  }
+
+  #updateLinks(): void {
+    this.#links = ipFamilies.filter((family) => this.#program.mayReceive?.(family) === true);
   }
 
   async #cleanUp(): Promise<boolean> {
@@ -203,8 +227,9 @@ class Play {
       this.kernel,
       this.#probes.map(({ packet }) => packet),
     );
-    return this.#probes.map(({ forbidden }, index) => {
+    return this.#probes.map(({ forbidden, needsLink, packet }, index) => {
       const fate = fates[index];
+      if (needsLink === true && !this.#links.includes(packet.family)) return false;
       return fate !== undefined && forbidden.includes(fate);
     });
   }

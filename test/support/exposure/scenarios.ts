@@ -19,7 +19,7 @@ export interface Scenario {
   readonly isOfIpvs?: true;
   /** Whether `kubeIpvs.portRangeMarks` is set. */
   readonly hasPortRanges?: true;
-  /** Whether `kubeIpvs.tunnelForwarding` is on, too. */
+  /** Whether `kubeIpvs.tunnelForwarding` and `kubeIpvs.strictSourceRanges` are on, too. */
   readonly hasTunnels?: true;
 }
 
@@ -204,9 +204,10 @@ const rangeScenarios = ofRanges.map(
 
 const tunnelAnnotation = "kube-ipvs.io/forwarding";
 
-/** Adds tunnel forwarding to a Service. */
+/** Adds tunnel forwarding and node ports to a Service. */
 function tunneled(service: ServiceRecord): ServiceRecord {
-  return { ...service, annotations: { [tunnelAnnotation]: "tunnel" } };
+  const ports = service.ports.map((one) => ({ ...one, nodePort: 30_000 + one.port }));
+  return { ...service, ports, annotations: { [tunnelAnnotation]: "tunnel" } };
 }
 
 /** Whether other nodes may forward packets to the Service. */
@@ -239,6 +240,10 @@ const ofTunnels: readonly Scenario[] = [
     ...onEntry("KUBE-LOAD-BALANCER-FW", "203.0.113.10"),
   },
   { name: "filter flushed", before: [tunneled(closed)], after: [tunneled(closed)], ...flushed },
+  {
+    ...{ name: "marks lost", before: [tunneled(closed)], after: [tunneled(closed)] },
+    ...onRules("mangle", "KUBE-IPVS-TUNNEL", /./),
+  },
 ];
 const tunnelScenarios = ofTunnels.map(
   (scenario): Scenario => ({

@@ -10,6 +10,7 @@ import type {
 import { parseListedRule } from "../../../src/explain/read/parse-other-rule.ts";
 import type { ObservedChain } from "../../../src/kernel/kernel.ts";
 import { chainKey } from "../../../src/state/rule.ts";
+import { tunnelLinks } from "../../../src/state/tunnel-link.ts";
 import { virtualServerKey } from "../../../src/state/virtual-server.ts";
 import type { FakeKernel } from "./fake-kernel.ts";
 import { standardNodeAddresses } from "./fake-link.ts";
@@ -68,7 +69,8 @@ export function nodeStateOf(
     sets: new Map(sets),
     servers: new Map(servers),
     bound: new Set<IpAddress>(link.peek()),
-    ...{ network: fakeNetwork, serviceSockets: [], onNode: new Set() },
+    network: { ...fakeNetwork, deliveringLink: tunnelLinks[family].name },
+    ...{ serviceSockets: [], onNode: new Set() },
   };
 }
 

@@ -311,7 +311,7 @@ const cases: readonly Case[] = [
       isTunneling: true,
       sets: known([tunnelNodes]),
       tunnelForwarding: known({
-        ...{ links: ["kube-ipvs-ipip"], connections: 3, unanswered: [] },
+        ...{ links: ["kube-ipvs-ipip"], undelivered: [], connections: 3, unanswered: [] },
         uplinks: new Map([["IPv4", { name: "eth0", mtu: 1500 }]]),
       }),
     },
@@ -324,11 +324,24 @@ const cases: readonly Case[] = [
       isTunneling: true,
       sets: known([{ ...tunnelNodes, name: "KUBE-6-IPVS-NODES", family: "IPv6" }]),
       tunnelForwarding: known({
-        ...{ links: ["kube-ipvs-ip6"], connections: 0, unanswered: [] },
+        ...{ links: ["kube-ipvs-ip6"], undelivered: [], connections: 0, unanswered: [] },
         uplinks: new Map([["IPv6", { name: "eth0", mtu: 1500 }]]),
       }),
     },
     says: /so tunneled IPv6 packets have at most 1460 bytes/,
+  },
+  {
+    check: "tunnel-forwarding",
+    verdict: "fail",
+    node: {
+      isTunneling: true,
+      sets: known([tunnelNodes]),
+      tunnelForwarding: known({
+        ...{ links: ["kube-ipvs-ipip"], undelivered: ["kube-ipvs-ipip"] },
+        ...{ connections: 0, unanswered: [], uplinks: new Map() },
+      }),
+    },
+    says: /node ports that arrive through kube-ipvs-ipip are dropped, because no routing rule/,
   },
   {
     check: "tunnel-forwarding",
@@ -337,7 +350,7 @@ const cases: readonly Case[] = [
       isTunneling: true,
       sets: known([tunnelNodes]),
       tunnelForwarding: known({
-        ...{ links: ["kube-ipvs-ipip"], connections: 3, uplinks: new Map() },
+        ...{ links: ["kube-ipvs-ipip"], undelivered: [], connections: 3, uplinks: new Map() },
         unanswered: [{ realServer: "192.168.10.13:80", connections: 2 }],
       }),
     },

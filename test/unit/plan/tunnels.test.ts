@@ -6,17 +6,20 @@ import { parseRule } from "../../../src/kernel/iptables/parse-rule.ts";
 import { renderRule } from "../../../src/kernel/iptables/render.ts";
 import { encodeRule } from "../../../src/kernel/nftables/encode-rule.ts";
 import { DesiredState } from "../../../src/plan/desired-state.ts";
-import type { PlanOptions } from "../../../src/plan/options.ts";
+import type { FamilyOptions, PlanOptions } from "../../../src/plan/options.ts";
 import { planRules } from "../../../src/plan/rules.ts";
 import { noTuningFacts } from "../../../src/plan/tuning-facts.ts";
 import type { Tunnel } from "../../../src/state/served-range.ts";
 import { markServerId, virtualServerKey } from "../../../src/state/virtual-server.ts";
 import { planService } from "../../support/plan-at-once.ts";
 import {
+  cidr,
   endpointRecord,
+  familyOptions,
   ip,
   localEndpoint,
   planOptions,
+  portRecord,
   serviceRecord,
   sliceRecord,
 } from "../../support/records.ts";
@@ -70,6 +73,19 @@ function serverOf(desired: DesiredState, end: Tunnel["end"]): readonly string[] 
   );
 }
 
+/** The marks of `out` and `in`. */
+function marksOf(desired: DesiredState): readonly string[] {
+  return (["out", "in"] as const).map((end) => {
+    const range = desired.tunnels("IPv4").find(({ tunnel }) => tunnel?.end === end);
+    return `0x${range?.mark.toString(16)}`;
+  });
+}
+
+function withFamily(overrides: Partial<FamilyOptions>): PlanOptions {
+  const families = new Map([["IPv4", familyOptions("IPv4", overrides)]] as const);
+  return { ...enabled, families };
+}
+
 function rulesOf(desired: DesiredState): readonly string[] {
   desired.noteTunnelNodes(
     "IPv4",
@@ -83,7 +99,7 @@ function rulesOf(desired: DesiredState): readonly string[] {
     tunnels: desired.tunnels("IPv4"),
   });
   return chains
-    .filter(({ name }) => name === "KUBE-IPVS-TUNNEL" || name === "KUBE-IPVS-RANGES")
+    .filter(({ name }) => /^KUBE-IPVS-(?:TUNNEL|RANGES)/.test(name))
     .flatMap(({ table, rules }) =>
       rules.map((rule) => {
         const text = renderRule("IPv4", rule);
@@ -147,13 +163,7 @@ describe("tunnel forwarding", () => {
 
   it("marks packets from clients, and packets from other nodes if it has endpoints", () => {
     const desired = planned(all);
-    const [out, into] = (["out", "in"] as const).map(
-      (end) =>
-        `0x${desired
-          .tunnels("IPv4")
-          .find((one) => one.tunnel?.end === end)
-          ?.mark.toString(16)}`,
-    );
+    const [out, into] = marksOf(desired);
     const to = "-p tcp -m tcp --dport 80";
     assert.deepEqual(
       rulesOf(desired).filter((text) => text.startsWith("mangle") && !text.includes("--match-set")),
@@ -180,13 +190,72 @@ describe("tunnel forwarding", () => {
     assert.match(rules[1] ?? "", /^nat -p tcp -m mark --mark 0x\w+ -j MASQUERADE --random-fully$/);
   });
 
-  it("accepts tunneled packets only from other Nodes, and forwards none to them", () => {
+  it("accepts tunneled packets only from other Nodes, and forwards none", () => {
     const rules = rulesOf(planned(all)).filter((text) => text.startsWith("filter"));
     assert.deepEqual(rules, [
-      "filter -p 4 -m set --match-set KUBE-IPVS-NODES dst -m addrtype ! --dst-type LOCAL -j DROP",
-      "filter -p 4 -m set --match-set KUBE-IPVS-NODES src -m addrtype --dst-type LOCAL -j RETURN",
-      "filter -p 4 -m addrtype --dst-type LOCAL -j DROP",
+      "filter -p 4 -m set --match-set KUBE-IPVS-NODES src -j RETURN",
+      "filter -p 4 -j DROP",
+      "filter -i kube-ipvs-ipip -m set --match-set KUBE-IPVS-NODES dst -j RETURN",
+      "filter -i kube-ipvs-ipip -m addrtype ! --dst-type LOCAL -j DROP",
+      "filter -i kube-ipvs-ipip -j DROP",
+      "filter -p 4 -m set --match-set KUBE-IPVS-NODES dst -j DROP",
     ]);
+  });
+
+  const nodePort = 30_080;
+  const atNodePort = web({
+    ...{ type: "NodePort", externalIps: [], ports: [portRecord({ nodePort })] },
+  });
+
+  it("serves the node port of its own address, and that of all other Nodes' addresses", () => {
+    const otherAddress = { nodePortAddresses: [ip("192.168.10.11"), ip("172.16.5.11")] };
+    const desired = planned(all, atNodePort, withFamily(otherAddress));
+    assert.deepEqual(serverOf(desired, "out"), serverOf(planned(all), "out"));
+    assert.deepEqual(serverOf(desired, "in"), ["10.244.1.5:8080 weight 1 method 0"]);
+    const [out, into] = marksOf(desired);
+    const to = `-p tcp -m tcp --dport ${nodePort}`;
+    const isOfNodes = "-m set --match-set KUBE-IPVS-NODES";
+    assert.deepEqual(
+      rulesOf(desired).filter((text) => text.startsWith("mangle")),
+      [
+        `mangle -i kube-ipvs-ipip ${to} ${isOfNodes} dst -j MARK --set-xmark ${into}/0xffffffff`,
+        "mangle -i kube-ipvs-ipip -m mark --mark 0x0/0x3fff0000 -j DROP",
+        "mangle -i kube-ipvs-ipip -j RETURN",
+        "mangle -s 10.244.0.0/16 -j RETURN",
+        `mangle ${isOfNodes} src -j RETURN`,
+        `mangle -d 192.168.10.11/32 ${to} -j MARK --set-xmark ${out}/0xffffffff`,
+      ],
+    );
+  });
+
+  it("serves other Nodes' node ports by all endpoints if none is local, because nothing else does", () => {
+    const desired = planned(remote, atNodePort);
+    assert.deepEqual(
+      serverOf(desired, "in"),
+      remote.map(({ address }) => `${address}:8080 weight 1 method 0`),
+    );
+    const [, into] = marksOf(planned([], atNodePort));
+    const marking = rulesOf(planned([], atNodePort)).filter((text) => text.includes("xmark"));
+    assert.equal(marking.length, 1);
+    assert.ok(marking[0]?.includes(`${into}/`), "rejected by IPVS instead of a process");
+  });
+
+  it("marks packets to other Nodes' node ports only from the source ranges if they are strict", () => {
+    const sourceRanges = [cidr("198.51.100.0/24"), cidr("203.0.113.0/28")];
+    const restricted = { ...atNodePort, type: "LoadBalancer", sourceRanges } as const;
+    const edges = { answerPing: false, masqueradeNodeToLocal: false, strictSourceRanges: true };
+    const marking = rulesOf(planned(all, restricted, withFamily({ edges }))).filter(
+      (text) => text.startsWith("mangle") && text.includes("-i kube-ipvs-ipip -p"),
+    );
+    assert.deepEqual(
+      marking.map((text) => text.split(" -i")[0]),
+      ["mangle -s 198.51.100.0/24", "mangle -s 203.0.113.0/28"],
+    );
+  });
+
+  it("does not serve node ports with policy Local through tunnels", () => {
+    const local = { ...atNodePort, isExternalPolicyLocal: true };
+    assert.deepEqual(planned(all, local).tunnels("IPv4"), []);
   });
 
   it("reports why the annotation has no effect", () => {

@@ -18,9 +18,11 @@ const otherNode = ip("192.168.10.12");
 
 /** The chains that restrict tunneled packets, and the chains that jump to them. Without one, packets pass. */
 const restrictions = [
-  { table: "filter", chain: "KUBE-IPVS-TUNNEL", lost: /-p 4 -m addrtype --dst-type LOCAL -j DROP/ },
+  { table: "filter", chain: "KUBE-IPVS-TUNNEL", lost: /-p 4 -j DROP/ },
+  { table: "filter", chain: "KUBE-IPVS-TUNNEL", lost: /-m addrtype ! --dst-type LOCAL -j DROP/ },
   { table: "filter", chain: "INPUT", lost: /-j KUBE-IPVS-TUNNEL/ },
-  { table: "filter", chain: "FORWARD", lost: /-j KUBE-IPVS-TUNNEL/ },
+  { table: "filter", chain: "KUBE-IPVS-TUNNEL-FWD", lost: /-i kube-ipvs-ipip -j DROP/ },
+  { table: "filter", chain: "FORWARD", lost: /-j KUBE-IPVS-TUNNEL-FWD/ },
   { table: "mangle", chain: "KUBE-IPVS-TUNNEL", lost: /-j DROP/ },
   { table: "mangle", chain: "PREROUTING", lost: /-j KUBE-IPVS-TUNNEL/ },
 ] as const;
