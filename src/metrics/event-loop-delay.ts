@@ -1,7 +1,7 @@
 import type { Clock } from "../base/clock.ts";
 import type { Metrics } from "./prometheus-metrics.ts";
 
-const intervalMs = 250;
+const intervalMs = 1_000;
 
 /**
  * Measures how late timers fire, that is, how long other work blocks the event loop. Returns a function that stops it.
