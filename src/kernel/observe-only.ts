@@ -1,28 +1,53 @@
-import type { IpSets, Iptables, Ipvs, Kernel, Modules } from "./kernel.ts";
+import type { IpSets, Kernel } from "./kernel.ts";
 import { ModuleError } from "./modules/module-error.ts";
+
+/** Names of members that change nothing begin with one of these words. */
+type Reading =
+  | "backend"
+  | "choice"
+  | "find"
+  | "has"
+  | "is"
+  | "list"
+  | "name"
+  | "observe"
+  | "parse"
+  | "probe"
+  | "read"
+  | "render"
+  | "sum"
+  | "watch";
+
+type Writes<Client> = Omit<Client, `${Reading}${string}`>;
 
 /**
  * A read-only kernel: every write succeeds without effect. Modules are not loaded and schedulers are not probed,
  * because both change the kernel. A scheduler is reported as missing only if its module is certainly missing.
  */
 export function observeOnly(kernel: Kernel): Kernel {
-  const { ipSets, otherSets, link, watchTables, accounting, conntrack, sysctl, modules } = kernel;
-  const { unusedBackends } = kernel;
+  const { otherSets, link, watchTables, unusedBackends, accounting, modules } = kernel;
+  const observedIptables = (iptables: Kernel["iptables"]): Kernel["iptables"] =>
+    observed(iptables, { checkBackend: () => iptables.checkBackend(), async apply() {} });
   return {
-    ipvs: observedIpvs(kernel.ipvs, modules),
-    ipSets: observedSets(ipSets),
-    ...(otherSets === undefined ? {} : { otherSets: observedSets(otherSets) }),
-    link: {
-      name: link.name,
-      find: () => link.find(),
+    ipvs: observed(kernel.ipvs, {
+      apply: noFailures,
+      async writeTimeouts() {},
+      async checkScheduler(scheduler) {
+        const module = `ip_vs_${scheduler}`;
+        if (modules.isAvailable(module) !== false || modules.isLoadable(module) !== false) return;
+        throw new Error(
+          `Cannot use scheduler ${scheduler}: the kernel has no module ${module}; choose a different scheduler`,
+        );
+      },
+    }),
+    ipSets: observed(kernel.ipSets, noSetWrites),
+    ...(otherSets === undefined ? {} : { otherSets: observed(otherSets, noSetWrites) }),
+    link: observed(link, {
       ensure: async () => ((await link.find()) === undefined ? newLink : oldLink),
       async remove() {},
-      listAddresses: () => link.listAddresses(),
-      listGateways: () => link.listGateways(),
       removeOtherForm: async () => 0,
       apply: noFailures,
-      watch: (onChange, onError) => link.watch(onChange, onError),
-    },
+    }),
     iptables: observedIptables(kernel.iptables),
     ...(unusedBackends === undefined
       ? {}
@@ -30,82 +55,41 @@ export function observeOnly(kernel: Kernel): Kernel {
     ...(watchTables === undefined ? {} : { watchTables }),
     ...(accounting === undefined
       ? {}
-      : { accounting: { has: (name) => accounting.has(name), async ensure() {} } }),
-    conntrack: {
-      listUdpFlows: (family, selection) => conntrack.listUdpFlows(family, selection),
-      remove: async (flows) => flows.length,
-    },
-    sysctl: {
-      read: (path) => sysctl.read(path),
-      ensure: () => false,
-    },
-    modules: {
-      isAvailable: (name) => modules.isAvailable(name),
-      isLoadable: (name) => modules.isLoadable(name),
-      readParameter: (module, name) => modules.readParameter(module, name),
+      : { accounting: observed(accounting, { async ensure() {} }) }),
+    conntrack: observed(kernel.conntrack, { remove: async (flows) => flows.length }),
+    sysctl: observed(kernel.sysctl, { ensure: () => false }),
+    modules: observed(modules, {
       writeParameter() {},
       async load(name) {
         const advice = `run modprobe ${name} on the node`;
         throw new ModuleError(name, "observe-only mode changes nothing", advice);
       },
-    },
+    }),
   };
+}
+
+/** The client with other writes. The compiler requires all that are not named as readings. */
+function observed<Client extends object>(client: Client, writes: Writes<Client>): Client {
+  return new Proxy(client, {
+    get(_, name) {
+      if (name in writes) return Reflect.get(writes, name);
+      const member = Reflect.get(client, name);
+      return typeof member === "function" ? member.bind(client) : member;
+    },
+  });
 }
 
 /** The index of a link that was not created is never used. */
 const newLink = { index: 0, wasCreated: true } as const;
 const oldLink = { index: 0, wasCreated: false } as const;
 
+const noSetWrites: Writes<IpSets> = {
+  async create() {},
+  async destroy() {},
+  async swap() {},
+  apply: noFailures,
+};
+
 async function noFailures(): Promise<readonly never[]> {
   return [];
-}
-
-function observedSets(ipSets: IpSets): IpSets {
-  return {
-    listSets: () => ipSets.listSets(),
-    listEntries: (set) => ipSets.listEntries(set),
-    async create() {},
-    async destroy() {},
-    async swap() {},
-    apply: noFailures,
-  };
-}
-
-function observedIptables(iptables: Iptables): Iptables {
-  return {
-    backend: iptables.backend,
-    get choice() {
-      return iptables.choice;
-    },
-    checkBackend: () => iptables.checkBackend(),
-    observe: (family, scope) => iptables.observe(family, scope),
-    readGeneration: (family) => iptables.readGeneration(family),
-    async apply() {},
-    render: (family, rule) => iptables.render(family, rule),
-    parse: (text) => iptables.parse(text),
-    probe: (family) => iptables.probe(family),
-  };
-}
-
-function observedIpvs(ipvs: Ipvs, modules: Modules): Ipvs {
-  return {
-    listVirtualServers: () => ipvs.listVirtualServers(),
-    findVirtualServers: (ids) => ipvs.findVirtualServers(ids),
-    readRealServers: (ids, cached) => ipvs.readRealServers(ids, cached),
-    listRealServers: (ids) => ipvs.listRealServers(ids),
-    listTraffic: () => ipvs.listTraffic(),
-    sumConnections: (ids) => ipvs.sumConnections(ids),
-    hasEstablished: (ids) => ipvs.hasEstablished(ids),
-    listRealServerTraffic: (ids) => ipvs.listRealServerTraffic(ids),
-    apply: noFailures,
-    readTimeouts: () => ipvs.readTimeouts(),
-    async writeTimeouts() {},
-    async checkScheduler(scheduler) {
-      const module = `ip_vs_${scheduler}`;
-      if (modules.isAvailable(module) !== false || modules.isLoadable(module) !== false) return;
-      throw new Error(
-        `Cannot use scheduler ${scheduler}: the kernel has no module ${module}; choose a different scheduler`,
-      );
-    },
-  };
 }
