@@ -42,7 +42,12 @@ function configOf(
   const { mode } = context;
   // iptables mode has its own section; userspace mode uses the ipvs section.
   const section = mode === "iptables" ? "iptables" : "ipvs";
-  const { portRangeMarks: _text, serviceProxyName, ...own } = ownSettings(settings);
+  const {
+    portRangeMarks: _marks,
+    schedulerFlags: _flags,
+    serviceProxyName,
+    ...own
+  } = ownSettings(settings);
   return {
     ...own,
     mode,
@@ -57,14 +62,7 @@ function configOf(
     detectLocal: detectLocal(settings, report),
     nodePortAddresses: nodePortAddresses(settings, report),
     scheduler: settings["ipvs.scheduler"] || "rr",
-    tuning: {
-      ...schedulerFlags(settings, report),
-      onePacket: own.onePacket,
-      maxConnections: { upper: own.maxConnections, lower: 0 },
-      weights: own.weights,
-      slowStartMs: own.slowStartMs,
-      outlierEjectionMs: own.outlierEjectionMs,
-    },
+    ...schedulerFlags(settings, report),
     limits: {
       service: {
         frontends: own.serviceFrontendLimit || Number.POSITIVE_INFINITY,
@@ -249,10 +247,7 @@ function nodePortAddresses(settings: Settings, report: Report): NodePortAddresse
 }
 
 /** Flags of other schedulers are valid: they apply to Services whose annotation chooses that scheduler. */
-function schedulerFlags(
-  settings: Settings,
-  report: Report,
-): Pick<Config["tuning"], "schedulerFlags"> {
+function schedulerFlags(settings: Settings, report: Report): Pick<Config, "schedulerFlags"> {
   const text = settings["kubeIpvs.schedulerFlags"];
   if (text === "") return {};
   const flags = parseSchedulerFlags(text);

@@ -38,7 +38,8 @@ export type ProxyMode = "ipvs" | "iptables" | "userspace";
  * All settings of the program, from file, flags and defaults; validated and frozen. A property has the public name of its
  * setting, followed by the unit. Properties that combine or split settings have other names.
  */
-export interface Config extends Omit<OwnSettings, "portRangeMarks" | "serviceProxyName"> {
+export interface Config
+  extends Omit<OwnSettings, "portRangeMarks" | "schedulerFlags" | "serviceProxyName"> {
   readonly mode: ProxyMode;
   readonly objectsFrom: ObjectsFrom;
   /** Rate limit for requests to the API server. */
@@ -66,21 +67,8 @@ export interface Config extends Omit<OwnSettings, "portRangeMarks" | "servicePro
   readonly nodePortAddresses: NodePortAddresses;
   /** Name of the IPVS scheduler, as in `ipvsadm -s`. The program checks at startup whether the kernel has it. */
   readonly scheduler: string;
-  /** Default tuning for Services whose annotations do not override it. */
-  readonly tuning: {
-    /** If undefined, kube-proxy's behavior applies. */
-    readonly schedulerFlags?: readonly SchedulerFlag[];
-    /** Whether each UDP datagram is scheduled individually. */
-    readonly onePacket: boolean;
-    /** An endpoint that reaches `upper` gets no new connections until it drops below `lower`. `upper` 0: no limit. */
-    readonly maxConnections: { readonly upper: number; readonly lower: number };
-    /** Source of endpoint weights. */
-    readonly weights: "equal" | "node" | "slice";
-    /** How long the weight of a new endpoint grows; 0 disables this. */
-    readonly slowStartMs: number;
-    /** How long an endpoint that fails new connections is ejected at first; 0 disables this. */
-    readonly outlierEjectionMs: number;
-  };
+  /** Default for Services whose annotations do not override it. If undefined, kube-proxy's behavior applies. */
+  readonly schedulerFlags?: readonly SchedulerFlag[];
   /** Limits on what a Service and a whole namespace may request. */
   readonly limits: Limits;
   /** Virtual servers in these networks are never removed. */

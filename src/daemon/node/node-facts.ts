@@ -34,13 +34,24 @@ export function planOptionsOf(facts: NodeFacts): PlanOptions {
     families: new Map(facts.families.map((family) => [family, familyOptions(family, facts)])),
     scheduler: config.scheduler,
     extraSchedulers: config.extraSchedulers,
-    tuning: config.tuning,
+    tuning: tuningOf(config),
     areWeightsRequested: config.weightRequestPeriodMs > 0,
     areExternalIpsIgnored: config.featureGates.get("AllowServiceExternalIPs") === false,
     masqueradeAll: config.masqueradeAll,
     masqueradeMark: config.masqueradeMark,
     ...(config.portRangeMarks === undefined ? {} : { portRangeMarks: config.portRangeMarks }),
     ...(config.tunnelForwarding ? { tunnels: tunnelsOf(facts) } : {}),
+  };
+}
+
+/** Annotations can also set `lower`. */
+function tuningOf(config: Config): NonNullable<PlanOptions["tuning"]> {
+  const { schedulerFlags, onePacket, maxConnections, weights } = config;
+  const { slowStartMs, outlierEjectionMs } = config;
+  return {
+    ...(schedulerFlags === undefined ? {} : { schedulerFlags }),
+    ...{ onePacket, weights, slowStartMs, outlierEjectionMs },
+    maxConnections: { upper: maxConnections, lower: 0 },
   };
 }
 

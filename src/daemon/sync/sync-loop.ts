@@ -123,7 +123,7 @@ export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
           isEjected: (...endpoint) => ejections.isEjected(...endpoint),
           recallRamp: (key) => (parts.rampStartTimes ?? noRampStartTimes).recall(key),
         }),
-      areWeightsDefault: () => live.current.tuning.weights === "node",
+      areWeightsDefault: () => live.current.weights === "node",
     });
     this.#answers = answers;
     this.#ejections = ejections;
