@@ -1,7 +1,9 @@
 /** Chooses how rules and sets are written: iptables with ipset, or nf_tables. */
+
 import { errorText } from "../base/error-text.ts";
 import { ipFamilies } from "../base/ip.ts";
 import type { Logger } from "../base/log.ts";
+import { orElse } from "../base/or-else.ts";
 import { isSubsystemMissing, NetlinkError } from "../netlink/errors.ts";
 import type { TransportDependencies } from "../netlink/transport.ts";
 import { IpSetsClient } from "./ipset/client.ts";
@@ -118,28 +120,18 @@ function openNftRules(options: RulesOptions, reason: string): OpenRules {
 function optional<T extends IpSets>(ipSets: T): T {
   const listSets: IpSets["listSets"] = ipSets.listSets.bind(ipSets);
   return Object.assign(ipSets, {
-    async listSets() {
-      try {
-        return await listSets();
-      } catch (error) {
-        if (isSubsystemMissing(error)) return [];
-        throw error;
-      }
-    },
+    listSets: () => orElse(listSets(), isSubsystemMissing, []),
   });
 }
 
 /** The iptables backends that may contain rules. Without the programs, there are no rules to remove. */
 async function openAllBackends(log: Logger): Promise<readonly Iptables[]> {
-  try {
-    const { unused, ...used } = await chooseBackend(runProgram);
-    return [used, ...(unused === undefined ? [] : [unused])].map(
-      (choice) => new IptablesClient({ runProgram, log }, choice),
-    );
-  } catch (error) {
-    if (isProgramMissing(error)) return [];
-    throw error;
-  }
+  const choice = await orElse(chooseBackend(runProgram), isProgramMissing, undefined);
+  if (choice === undefined) return [];
+  const { unused, ...used } = choice;
+  return [used, ...(unused === undefined ? [] : [unused])].map(
+    (backend) => new IptablesClient({ runProgram, log }, backend),
+  );
 }
 
 /** Why nf_tables supports neither family. Undefined if it works. */

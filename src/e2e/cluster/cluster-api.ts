@@ -1,4 +1,5 @@
 /** Typed clients of @kubernetes/client-node over our own connection to the API server. */
+
 import { buffer } from "node:stream/consumers";
 import {
   AuthorizationV1Api,
@@ -17,6 +18,7 @@ import {
 import { ApiError } from "../../api/api-error.ts";
 import { expectSuccess } from "../../api/cluster/answers.ts";
 import type { ApiConnection, ApiResponse, ApiWrite } from "../../api/connection.ts";
+import { orElse } from "../../base/or-else.ts";
 
 /** Methods of these clients reject with ApiError. */
 export interface ClusterApi {
@@ -51,13 +53,8 @@ export function clusterApi(connection: ApiConnection): ClusterApi {
 }
 
 /** Undefined if the object does not exist. */
-export async function unlessMissing<T>(answer: Promise<T>): Promise<T | undefined> {
-  try {
-    return await answer;
-  } catch (error) {
-    if (error instanceof ApiError && error.status === 404) return undefined;
-    throw error;
-  }
+export function unlessMissing<T>(answer: Promise<T>): Promise<T | undefined> {
+  return orElse(answer, (error) => error instanceof ApiError && error.status === 404, undefined);
 }
 
 async function answerOf(

@@ -1,3 +1,4 @@
+import { orElse } from "../../base/or-else.ts";
 import { text } from "../../netlink/attribute-field.ts";
 import { attributeSet } from "../../netlink/attribute-set.ts";
 import { isAlreadyExists, isNotFound } from "../../netlink/errors.ts";
@@ -41,21 +42,12 @@ export class AccountingClient implements Accounting {
   }
 
   async ensure(name: string): Promise<void> {
-    try {
-      await this.#transport.request(createRequest, name);
-    } catch (error) {
-      if (!isAlreadyExists(error)) throw error;
-    }
+    await orElse(this.#transport.request(createRequest, name), isAlreadyExists, undefined);
   }
 
   async has(name: string): Promise<boolean> {
-    try {
-      const found = await this.#transport.request(getRequest, name, () => true);
-      return found.length > 0;
-    } catch (error) {
-      if (isNotFound(error)) return false;
-      throw error;
-    }
+    const found = this.#transport.request(getRequest, name, () => true);
+    return (await orElse(found, isNotFound, [])).length > 0;
   }
 
   close(): void {

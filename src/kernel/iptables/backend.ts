@@ -4,8 +4,9 @@
  * scripts, so that kube-ipvs chooses the same backend as kubelet and the network plugin.
  */
 import { type IpFamily, ipFamilies } from "../../base/ip.ts";
+import { orElse } from "../../base/or-else.ts";
 import type { BackendFinding, IptablesBackend } from "../kernel.ts";
-import { ProgramError, type RunProgram, readLines } from "../program.ts";
+import { isProgramMissing, ProgramError, type RunProgram, readLines } from "../program.ts";
 
 export type { IptablesBackend };
 
@@ -192,30 +193,25 @@ async function save(runProgram: RunProgram, program: string): Promise<SavedChain
   const call = { program: `${program}-save`, arguments: [], timeoutMs: surveyTimeoutMs };
   const chains: string[] = [];
   let ruleCount = 0;
-  try {
-    const { exitCode } = await readLines(runProgram, call, (line) => {
-      if (/^(?:-A |# Table `\w+' is incompatible)/.test(line)) ruleCount += 1;
-      else chains.push(line);
-    });
-    return exitCode === 0 ? { output: chains.join("\n"), ruleCount } : { output: "", ruleCount: 0 };
-  } catch (error) {
-    if (error instanceof ProgramError && error.failure === "not-found") return undefined;
-    throw error;
-  }
+  const saved = readLines(runProgram, call, (line) => {
+    if (/^(?:-A |# Table `\w+' is incompatible)/.test(line)) ruleCount += 1;
+    else chains.push(line);
+  });
+  const result = await orElse(saved, isProgramMissing, undefined);
+  if (result === undefined) return undefined;
+  return result.exitCode === 0
+    ? { output: chains.join("\n"), ruleCount }
+    : { output: "", ruleCount: 0 };
 }
 
 /** Parses, for example, `iptables v1.8.9 (nf_tables)`. Versions before 1.8 print no backend and are legacy. */
 async function readStandard(runProgram: RunProgram): Promise<IptablesBackend | undefined> {
-  try {
-    const { exitCode, output } = await runProgram({
-      program: "iptables",
-      arguments: ["--version"],
-      timeoutMs: surveyTimeoutMs,
-    });
-    if (exitCode !== 0) return undefined;
-    return output.includes("nf_tables") ? "nft" : "legacy";
-  } catch (error) {
-    if (error instanceof ProgramError && error.failure === "not-found") return undefined;
-    throw error;
-  }
+  const printed = runProgram({
+    program: "iptables",
+    arguments: ["--version"],
+    timeoutMs: surveyTimeoutMs,
+  });
+  const result = await orElse(printed, isProgramMissing, undefined);
+  if (result?.exitCode !== 0) return undefined;
+  return result.output.includes("nf_tables") ? "nft" : "legacy";
 }

@@ -6,6 +6,7 @@ import {
   type IpFamily,
   ipFamilies,
 } from "../../base/ip.ts";
+import { orElse } from "../../base/or-else.ts";
 import { isAlreadyExists, isNotFound, isUnsupported, NetlinkError } from "../../netlink/errors.ts";
 import { protocols } from "../../netlink/netlink-package.ts";
 import type { FailedRequest } from "../../netlink/request.ts";
@@ -19,9 +20,10 @@ import {
   isBindingDone,
   listLocalRoutesKind,
 } from "./binding.ts";
-import { decodeAddress, decodeLink, type ObservedLink } from "./codec.ts";
+import { decodeAddress } from "./codec.ts";
 import { LinkWatch } from "./link-watch.ts";
 import {
+  findLink,
   type LinkRequest,
   linkRequestKind,
   listAddressesKind,
@@ -70,22 +72,10 @@ export class DummyLinkClient implements DummyLink {
   }
 
   async find(): Promise<{ readonly index: number } | undefined> {
-    const link = await this.#findAnyKind();
+    const link = await findLink(this.#transport, this.name);
     if (link === undefined) return undefined;
     if (link.kind === "dummy") return { index: link.index };
     throw new LinkKindError(this.name, link.kind ?? "a device");
-  }
-
-  /** The link with our name, of any kind. */
-  async #findAnyKind(): Promise<ObservedLink | undefined> {
-    const request: LinkRequest = { operation: "find", name: this.name };
-    try {
-      const [link] = await this.#transport.request(linkRequestKind, request, decodeLink);
-      return link;
-    } catch (error) {
-      if (isNotFound(error)) return undefined;
-      throw error;
-    }
   }
 
   async ensure(): Promise<{ readonly index: number; readonly wasCreated: boolean }> {
@@ -105,17 +95,13 @@ export class DummyLinkClient implements DummyLink {
 
   async #removeLink(index: number): Promise<void> {
     const request: LinkRequest = { operation: "remove", name: this.name, index };
-    try {
-      await this.#transport.request(linkRequestKind, request);
-    } catch (error) {
-      if (!isNotFound(error)) throw error;
-    }
+    await orElse(this.#transport.request(linkRequestKind, request), isNotFound, undefined);
   }
 
   async listAddresses(): Promise<readonly NodeAddress[]> {
     const addresses = await this.#listRealAddresses();
     if (!this.#hasRoutes) return addresses;
-    const found = await this.#findAnyKind();
+    const found = await findLink(this.#transport, this.name);
     if (found?.kind !== "dummy") return addresses;
     const routes = await this.#listLocalRoutes();
     const header = { prefixLength: hostPrefixLength("IPv4"), linkIndex: found.index };
@@ -193,12 +179,8 @@ export class DummyLinkClient implements DummyLink {
 
   /** A network namespace that never had an address has no local table, so ENOENT means that there are no routes. */
   async #listLocalRoutes(): Promise<readonly IpAddress[]> {
-    try {
-      return await this.#transport.dump(listLocalRoutesKind, undefined, decodeLocalRoute);
-    } catch (error) {
-      if (isNotFound(error)) return [];
-      throw error;
-    }
+    const routes = this.#transport.dump(listLocalRoutesKind, undefined, decodeLocalRoute);
+    return await orElse(routes, isNotFound, []);
   }
 
   /** Returns the rejected requests. Pauses the link watches during large writes. */
@@ -218,24 +200,16 @@ export class DummyLinkClient implements DummyLink {
 
   /** A network namespace that never had a route has no main table, so ENOENT means that there are no gateways. */
   async #gatewaysOf(family: IpFamily): Promise<readonly IpAddress[]> {
-    try {
-      return (await this.#transport.dump(listRoutesKind, family, decodeGateways)).flat();
-    } catch (error) {
-      if (isNotFound(error) || isUnsupported(error)) return [];
-      throw error;
-    }
+    const gateways = this.#transport.dump(listRoutesKind, family, decodeGateways);
+    const isNone = (error: unknown): boolean => isNotFound(error) || isUnsupported(error);
+    return (await orElse(gateways, isNone, [])).flat();
   }
 
   /** Returns false if other software created the link at the same time. */
   async #create(): Promise<boolean> {
     const request: LinkRequest = { operation: "create", name: this.name };
-    try {
-      await this.#createOrLoad(request);
-      return true;
-    } catch (error) {
-      if (isAlreadyExists(error)) return false;
-      throw error;
-    }
+    const created = this.#createOrLoad(request).then(() => true);
+    return await orElse(created, isAlreadyExists, false);
   }
 
   async #createOrLoad(request: LinkRequest): Promise<void> {

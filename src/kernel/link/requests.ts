@@ -1,12 +1,20 @@
 /** Requests about links, addresses and routes as netlink messages. */
 import { errno } from "../../base/errno.ts";
 import type { IpFamily } from "../../base/ip.ts";
-import type { Description } from "../../netlink/errors.ts";
+import { orElse } from "../../base/or-else.ts";
+import { type Description, isNotFound } from "../../netlink/errors.ts";
 import type { MessageWriter } from "../../netlink/message.ts";
 import { addressFamilies } from "../../netlink/netfilter.ts";
 import { messageFlags } from "../../netlink/netlink-package.ts";
 import type { RequestKind } from "../../netlink/request.ts";
-import { linkAttributes, writeAddressHeader, writeLinkHeader } from "./codec.ts";
+import type { NetlinkTransport } from "../../netlink/transport.ts";
+import {
+  decodeLink,
+  linkAttributes,
+  type ObservedLink,
+  writeAddressHeader,
+  writeLinkHeader,
+} from "./codec.ts";
 import { mainTable, messageTypes, unicastRoute } from "./constants.ts";
 import { writeRoute } from "./route-messages.ts";
 
@@ -25,6 +33,15 @@ export const linkRequestKind: RequestKind<LinkRequest> = {
     ...meaningOf(linkMeanings, number),
   }),
 };
+
+/** The link with a name, of any kind. */
+export async function findLink(
+  transport: NetlinkTransport,
+  name: string,
+): Promise<ObservedLink | undefined> {
+  const links = transport.request(linkRequestKind, { operation: "find", name }, decodeLink);
+  return (await orElse(links, isNotFound, []))[0];
+}
 
 const linkMessageTypes = {
   find: messageTypes.getLink,

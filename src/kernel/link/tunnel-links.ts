@@ -1,12 +1,13 @@
 /** The links that receive tunneled packets, over rtnetlink. */
+
 import { errno } from "../../base/errno.ts";
 import { type IpAddress, type IpFamily, ipFamilies } from "../../base/ip.ts";
+import { orElse } from "../../base/or-else.ts";
 import { bytes, ipAddress, text, u32 } from "../../netlink/attribute-field.ts";
 import { attributeSet, nested, writeAttribute } from "../../netlink/attribute-set.ts";
 import {
   type Description,
   isAlreadyExists,
-  isNotFound,
   isUnsupported,
   NetlinkError,
 } from "../../netlink/errors.ts";
@@ -16,9 +17,9 @@ import type { RequestKind } from "../../netlink/request.ts";
 import { NetlinkTransport, type TransportDependencies } from "../../netlink/transport.ts";
 import { tunnelLinks } from "../../state/tunnel-link.ts";
 import type { Modules, TunnelLinks } from "../kernel.ts";
-import { decodeLink, type ObservedLink, writeLinkHeader } from "./codec.ts";
+import { decodeLink, writeLinkHeader } from "./codec.ts";
 import { hostScope, messageTypes } from "./constants.ts";
-import { linkRequestKind, listLinksKind, meaningOf } from "./requests.ts";
+import { findLink, linkRequestKind, listLinksKind, meaningOf } from "./requests.ts";
 import { changeTunnelRouting } from "./tunnel-routing.ts";
 
 interface TunnelRequest {
@@ -114,7 +115,7 @@ export class TunnelLinksClient implements TunnelLinks {
 
   async #ensureLink(family: IpFamily): Promise<void> {
     const { name, kind } = tunnelLinks[family];
-    const found = await this.#find(family);
+    const found = await findLink(this.#transport, name);
     if (found !== undefined && found.kind !== kind)
       throw new NetlinkError({
         ...{ operation: "use link", subject: name, errno: errno.EEXIST },
@@ -122,14 +123,16 @@ export class TunnelLinksClient implements TunnelLinks {
       });
     if (found?.isUp === true) return;
     if (found === undefined) await this.#create({ operation: "create", name, kind, index: 0 });
-    const { index = 0 } = found ?? (await this.#find(family)) ?? {};
-    if (family === "IPv4") await this.#addAddress({ operation: "address", name, kind, index });
+    const { index = 0 } = found ?? (await findLink(this.#transport, name)) ?? {};
+    const request: TunnelRequest = { operation: "address", name, kind, index };
+    if (family === "IPv4")
+      await orElse(this.#transport.request(requestKind, request), isAlreadyExists, undefined);
     await this.#transport.request(requestKind, { operation: "set", name, kind, index });
   }
 
   async remove(family: IpFamily): Promise<void> {
     const { name, kind } = tunnelLinks[family];
-    const found = await this.#find(family);
+    const found = await findLink(this.#transport, name);
     if (found?.kind === kind) {
       const { index } = found;
       await this.#transport.request(linkRequestKind, { operation: "remove", name, index });
@@ -148,25 +151,6 @@ export class TunnelLinksClient implements TunnelLinks {
 
   close(): void {
     this.#transport.close();
-  }
-
-  async #find(family: IpFamily): Promise<ObservedLink | undefined> {
-    const { name } = tunnelLinks[family];
-    try {
-      const request = { operation: "find", name } as const;
-      return (await this.#transport.request(linkRequestKind, request, decodeLink))[0];
-    } catch (error) {
-      if (isNotFound(error)) return undefined;
-      throw error;
-    }
-  }
-
-  async #addAddress(request: TunnelRequest): Promise<void> {
-    try {
-      await this.#transport.request(requestKind, request);
-    } catch (error) {
-      if (!isAlreadyExists(error)) throw error;
-    }
   }
 
   async #create(request: TunnelRequest): Promise<void> {

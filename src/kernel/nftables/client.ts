@@ -1,17 +1,12 @@
-import { errno } from "../../base/errno.ts";
 import type { IpFamily } from "../../base/ip.ts";
-import { isNotFound, NetlinkError } from "../../netlink/errors.ts";
+import { orElse } from "../../base/or-else.ts";
+import { isNotFound, isSubsystemMissing } from "../../netlink/errors.ts";
 import { NetlinkTransport, type TransportDependencies } from "../../netlink/transport.ts";
 import type { NftTables } from "../kernel.ts";
 import { nftMessageKind, nftTransportOptions, tableMessage } from "./message.ts";
 
 /** The table does not exist, or the kernel does not support nf_tables or this family. */
-const absentCodes: ReadonlySet<number> = new Set([
-  errno.ENOENT,
-  errno.EINVAL,
-  errno.EOPNOTSUPP,
-  errno.EAFNOSUPPORT,
-]);
+const isAbsent = (error: unknown): boolean => isNotFound(error) || isSubsystemMissing(error);
 
 /**
  * Whole nftables tables. Sends the same requests as `nft list table` and `nft delete table`. Opens a socket; throws
@@ -26,13 +21,8 @@ export class NftTablesClient implements NftTables {
 
   async has(family: IpFamily, name: string): Promise<boolean> {
     const message = { ...tableMessage("getTable", family, name), operation: "look for nft table" };
-    try {
-      const found = await this.#transport.request(nftMessageKind, message, () => true);
-      return found.length > 0;
-    } catch (error) {
-      if (error instanceof NetlinkError && absentCodes.has(error.errno)) return false;
-      throw error;
-    }
+    const found = this.#transport.request(nftMessageKind, message, () => true);
+    return (await orElse(found, isAbsent, [])).length > 0;
   }
 
   async remove(family: IpFamily, name: string): Promise<void> {

@@ -1,5 +1,6 @@
 import { errno } from "../../base/errno.ts";
 import type { IpFamily } from "../../base/ip.ts";
+import { orElse } from "../../base/or-else.ts";
 import { isNotFound, NetlinkError } from "../../netlink/errors.ts";
 import { messageFlags } from "../../netlink/netlink-package.ts";
 import { NetlinkTransport, type TransportDependencies } from "../../netlink/transport.ts";
@@ -228,25 +229,17 @@ export class NftRulesClient implements Iptables {
       ...tableMessage("getTable", family, tableName),
       operation: "read nft table",
     };
-    try {
-      const [isDormant] = await this.#transport.request(nftMessageKind, message, decodeDormant);
-      return isDormant === true;
-    } catch (error) {
-      if (isNotFound(error)) return false;
-      throw error;
-    }
+    const table = this.#transport.request(nftMessageKind, message, decodeDormant);
+    const [isDormant = false] = await orElse(table, isNotFound, []);
+    return isDormant;
   }
 
   async #rules(family: IpFamily): Promise<ReadonlyMap<string, readonly RuleHeader[]>> {
-    try {
-      const found = await this.#transport.dump(nftMessageKind, listRules(family), (message) =>
-        decodeRule(family, message),
-      );
-      return Map.groupBy(found, ({ table, chain }) => chainKey(table, chain));
-    } catch (error) {
-      if (isNotFound(error)) return new Map();
-      throw error;
-    }
+    const found = this.#transport.dump(nftMessageKind, listRules(family), (message) =>
+      decodeRule(family, message),
+    );
+    const rules = await orElse(found, isNotFound, []);
+    return Map.groupBy(rules, ({ table, chain }) => chainKey(table, chain));
   }
 }
 

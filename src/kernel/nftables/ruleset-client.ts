@@ -1,6 +1,6 @@
-import { errno } from "../../base/errno.ts";
 import { type IpFamily, ipFamilies } from "../../base/ip.ts";
-import { NetlinkError } from "../../netlink/errors.ts";
+import { orElse } from "../../base/or-else.ts";
+import { isSubsystemMissing } from "../../netlink/errors.ts";
 import type { Message } from "../../netlink/message.ts";
 import { NetlinkTransport, type TransportDependencies } from "../../netlink/transport.ts";
 import {
@@ -35,12 +35,6 @@ const words: Readonly<Record<NftFamily, string>> = {
 /** iptables-nft's base chains, whose rules `iptables-save` prints. */
 const iptablesChain =
   /^ip6? (?:raw|mangle|nat|filter) (?:PREROUTING|INPUT|FORWARD|OUTPUT|POSTROUTING)$/;
-/** The kernel does not support nf_tables. */
-const absentCodes: ReadonlySet<number> = new Set([
-  errno.EINVAL,
-  errno.EOPNOTSUPP,
-  errno.EAFNOSUPPORT,
-]);
 
 /** Reads other software's rules from nf_tables, as `nft list ruleset` does. Opens a socket. */
 export class NftRulesetClient {
@@ -129,15 +123,12 @@ export class NftRulesetClient {
       subject: `${words[family]} ${subject}`,
       write: (writer) => writeNames(writer, names),
     };
-    try {
-      return await this.#transport.dump(nftMessageKind, message, ({ body }) => {
-        body.skip(4, "nfgenmsg");
-        return decode(body);
-      });
-    } catch (error) {
-      if (error instanceof NetlinkError && absentCodes.has(error.errno)) return [];
-      throw error;
-    }
+    const listed = this.#transport.dump(nftMessageKind, message, ({ body }) => {
+      body.skip(4, "nfgenmsg");
+      return decode(body);
+    });
+    // The kernel may not support nf_tables.
+    return await orElse(listed, isSubsystemMissing, []);
   }
 }
 

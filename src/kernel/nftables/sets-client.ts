@@ -1,5 +1,6 @@
 import { errno } from "../../base/errno.ts";
 import { ipFamilies } from "../../base/ip.ts";
+import { orElse } from "../../base/or-else.ts";
 import { isNotFound, NetlinkError } from "../../netlink/errors.ts";
 import { NetlinkTransport, type TransportDependencies } from "../../netlink/transport.ts";
 import type { IpSet, ObservedIpSet } from "../../state/ip-set.ts";
@@ -56,13 +57,8 @@ export class NftSetsClient implements IpSets {
   }
 
   async listEntries(set: IpSet): Promise<readonly SetEntry[]> {
-    try {
-      const parts = await this.#transport.dump(nftMessageKind, listElements(set), decodeElements);
-      return entriesOf(set.type, set.family, parts.flat());
-    } catch (error) {
-      if (isNotFound(error)) return [];
-      throw error;
-    }
+    const parts = this.#transport.dump(nftMessageKind, listElements(set), decodeElements);
+    return entriesOf(set.type, set.family, (await orElse(parts, isNotFound, [])).flat());
   }
 
   async create(set: IpSet): Promise<void> {
@@ -81,11 +77,7 @@ export class NftSetsClient implements IpSets {
 
   async destroy(name: string): Promise<void> {
     const sets = (await this.#headers()).filter((set) => set.name === name);
-    try {
-      await this.#transact(sets.map(deleteSet));
-    } catch (error) {
-      if (!isNotFound(error)) throw error;
-    }
+    await orElse(this.#transact(sets.map(deleteSet)), isNotFound, undefined);
   }
 
   /** Never needed, because the sets have no parameters that a replacement could change. */
@@ -134,15 +126,10 @@ export class NftSetsClient implements IpSets {
   async #headers(): Promise<readonly SetHeader[]> {
     const headers: SetHeader[] = [];
     for (const family of ipFamilies) {
-      try {
-        headers.push(
-          ...(await this.#transport.dump(nftMessageKind, listSets(family), (message) =>
-            decodeSet(family, message),
-          )),
-        );
-      } catch (error) {
-        if (!isNotFound(error)) throw error;
-      }
+      const listed = this.#transport.dump(nftMessageKind, listSets(family), (message) =>
+        decodeSet(family, message),
+      );
+      headers.push(...(await orElse(listed, isNotFound, [])));
     }
     return headers;
   }
