@@ -1,4 +1,3 @@
-import { readAnswer } from "../answer/answer.ts";
 import type { FlagValues } from "../config/gather-settings.ts";
 import { type ConfigInputs, type LoadedConfig, loadConfig } from "../config/load-config.ts";
 import { askDaemon } from "../daemon/operator/ask-daemon.ts";
@@ -23,14 +22,14 @@ export async function runningConfig(
 ): Promise<LoadedConfig> {
   if (![...values.keys()].every((name) => neutralFlags.has(name))) return given;
   const path = given.config.operatorSocket;
-  const reply = await askDaemon(path, "/v1/config");
-  if (reply.kind === "absent") return given;
-  if (reply.kind === "failed") {
-    inputs.writeErr(`${failureText(path, reply.reason)}; using flags and defaults\n`);
+  const asked = await askDaemon(path, { kind: "Configuration", target: "/v1/config" });
+  if (asked.kind === "absent") return given;
+  if (asked.kind === "failed") {
+    inputs.writeErr(`${failureText(path, asked.reason)}; using flags and defaults\n`);
     return given;
   }
   // The notices are dropped because the daemon has logged them. The command keeps its own logging settings.
-  const { logging: _, ...configuration } = readAnswer("Configuration", reply.text).configuration;
+  const { logging: _, ...configuration } = asked.answer.configuration;
   const readFile = (): string => JSON.stringify(configuration);
   const loaded = loadConfig(
     new Map([["config", [path]]]),

@@ -1,23 +1,7 @@
 /** Answers questions about this node from its daemon, or from a dry run of the first sync. */
 import { readAnswer } from "../answer/answer.ts";
 import type { Answers } from "../answer/answers.ts";
-import { askDaemon } from "../daemon/operator/ask-daemon.ts";
-
-/** The path and query of a request to the operator socket, and the kind of its answer. */
-export interface Question<Kind extends keyof Answers> {
-  readonly kind: Kind;
-  readonly target: string;
-}
-
-/** An answer, or the reason why there is none. */
-export type Asked<Kind extends keyof Answers> =
-  | { readonly kind: "answer"; readonly answer: Answers[Kind] }
-  /** With `absent`, no daemon listens; with `failed`, a daemon may run. `isDenied`: this process lacks permission. */
-  | {
-      readonly kind: "absent" | "failed";
-      readonly reason: string;
-      readonly isDenied?: true;
-    };
+import { type Asked, askDaemon, type Question } from "../daemon/operator/ask-daemon.ts";
 
 export interface Source {
   /** Asks the daemon. Rejects if the daemon has a different version. */
@@ -49,11 +33,7 @@ export function sourceOn(
 ): Source {
   let isReported = false;
   const source: Source = {
-    askDaemon: async ({ kind, target }) => {
-      const reply = await askDaemon(path, target);
-      if (reply.kind !== "answer") return reply;
-      return { kind: "answer", answer: readAnswer(kind, reply.text) };
-    },
+    askDaemon: (question) => askDaemon(path, question),
     askRunning: async (question) => {
       const asked = await source.askDaemon(question);
       if (asked.kind === "answer") return asked.answer;

@@ -1,11 +1,22 @@
 import { request } from "node:http";
+import { readAnswer } from "../../answer/answer.ts";
+import type { Answers } from "../../answer/answers.ts";
 import { parseJson } from "../../base/parse-json.ts";
 
-/** The outcome of a request to the daemon. */
-export type Reply =
-  | { readonly kind: "answer"; readonly text: string }
+/** The path and query of a request to the operator socket, and the kind of its answer. */
+export interface Question<Kind extends keyof Answers> {
+  readonly kind: Kind;
+  readonly target: string;
+}
+
+/** An answer, or the reason why there is none. */
+export type Asked<Kind extends keyof Answers> =
+  | { readonly kind: "answer"; readonly answer: Answers[Kind] }
+  | NoAnswer;
+
+type NoAnswer =
   /** No process listens on the socket. */
-  | { readonly kind: "absent"; readonly reason: string }
+  | { readonly kind: "absent"; readonly reason: string; readonly isDenied?: never }
   /**
    * `isDenied`: this process may not connect to the socket, so it is unknown whether a daemon is running. `isClosed`:
    * the connection ended before an answer.
@@ -17,6 +28,8 @@ export type Reply =
       readonly isClosed?: true;
     };
 
+type Reply = { readonly kind: "answer"; readonly text: string } | NoAnswer;
+
 /** Lists are streamed. If the daemon sends nothing for this long, it is hung or stopped. */
 const longestSilenceMs = 5_000;
 /** The daemon's HTTP server answers with this status if a request arrives too late. */
@@ -25,18 +38,20 @@ const requestTimeoutStatus = 408;
 const maxBytes = 1_000_000_000;
 
 /**
- * Sends a request to the daemon on this socket. Fails if nothing arrives for `timeoutMs`. Never rejects. Repeats the
- * request once if the daemon closes the connection, because on a busy node the first request may arrive too late.
+ * Asks the daemon on this socket. Fails if nothing arrives for `timeoutMs`. Repeats the request once if the daemon
+ * closes the connection, because on a busy node the first request may arrive too late. Rejects only if the daemon has a
+ * different version.
  */
-export async function askDaemon(
+export async function askDaemon<Kind extends keyof Answers>(
   socketPath: string,
-  target: string,
+  { kind, target }: Question<Kind>,
   timeoutMs: number = longestSilenceMs,
-): Promise<Reply> {
+): Promise<Asked<Kind>> {
   if (socketPath === "") return absent("kubeIpvs.operatorSocket is empty");
-  const reply = await askOnce(socketPath, target, timeoutMs);
-  const isClosed = reply.kind === "failed" && reply.isClosed === true;
-  return isClosed ? await askOnce(socketPath, target, timeoutMs) : reply;
+  const first = await askOnce(socketPath, target, timeoutMs);
+  const isClosed = first.kind === "failed" && first.isClosed === true;
+  const reply = isClosed ? await askOnce(socketPath, target, timeoutMs) : first;
+  return reply.kind === "answer" ? { kind: "answer", answer: readAnswer(kind, reply.text) } : reply;
 }
 
 function askOnce(socketPath: string, target: string, timeoutMs: number): Promise<Reply> {
@@ -77,7 +92,7 @@ function refusalText(status: number | undefined, text: string): string {
   return `HTTP ${status}: ${text.trim().slice(0, 500)}`;
 }
 
-function replyOf({ code, message }: NodeJS.ErrnoException): Reply {
+function replyOf({ code, message }: NodeJS.ErrnoException): NoAnswer {
   if (code === "ENOENT" || code === "ECONNREFUSED") return absent(code);
   if (code === "EACCES" || code === "EPERM") {
     return { kind: "failed", reason: `${code} (run this command as root)`, isDenied: true };
@@ -86,11 +101,11 @@ function replyOf({ code, message }: NodeJS.ErrnoException): Reply {
   return { kind: "failed", reason: message };
 }
 
-function closed(code: string): Reply {
+function closed(code: string): NoAnswer {
   const reason = `${code}: the daemon closed the connection; if the node is busy, try again`;
   return { kind: "failed", reason, isClosed: true };
 }
 
-function absent(reason: string): Reply {
+function absent(reason: string): NoAnswer {
   return { kind: "absent", reason };
 }

@@ -1,15 +1,14 @@
-import { readAnswer } from "../../answer/answer.ts";
 import type { Answers } from "../../answer/answers.ts";
 import type { Explanation } from "../../answer/explanation.ts";
 import { planTarget } from "../../answer/questions.ts";
-import { askDaemon } from "../../daemon/operator/ask-daemon.ts";
+import { askDaemon, type Question } from "../../daemon/operator/ask-daemon.ts";
 import { explainWith } from "../../explain/explain.ts";
 import type { KernelReaders } from "../../kernel/open-readers.ts";
 import type { Node } from "../node.ts";
 
 /** Reads the status of this node's daemon. Throws if the daemon's answer is an error. */
 export async function readDaemon(path: string): ReturnType<Node["daemon"]> {
-  return await ask(path, "Status", "/v1/status");
+  return await ask(path, { kind: "Status", target: "/v1/status" });
 }
 
 /** The daemon provides the plan. The kernel state is read here. */
@@ -17,23 +16,18 @@ export async function readPackets(
   path: string,
   readers: KernelReaders,
 ): Promise<readonly Explanation[]> {
-  const facts = await ask(path, "PlanFacts", planTarget({ kind: "sample" }));
+  const facts = await ask(path, { kind: "PlanFacts", target: planTarget({ kind: "sample" }) });
   if ("skipped" in facts) throw new Error(facts.skipped);
   return await explainWith(readers, facts, undefined, { hasConnections: false });
 }
 
 async function ask<Kind extends keyof Answers>(
   path: string,
-  kind: Kind,
-  target: string,
+  question: Question<Kind>,
 ): Promise<Answers[Kind] | { readonly skipped: string }> {
-  const reply = await askDaemon(path, target);
-  switch (reply.kind) {
-    case "answer":
-      return readAnswer(kind, reply.text);
-    case "absent":
-      return { skipped: `no kube-ipvs answers on ${path} (${reply.reason})` };
-    case "failed":
-      throw new Error(`Cannot query kube-ipvs on ${path}: ${reply.reason}`);
-  }
+  const asked = await askDaemon(path, question);
+  if (asked.kind === "answer") return asked.answer;
+  if (asked.kind === "failed")
+    throw new Error(`Cannot query kube-ipvs on ${path}: ${asked.reason}`);
+  return { skipped: `no kube-ipvs answers on ${path} (${asked.reason})` };
 }
