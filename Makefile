@@ -255,14 +255,9 @@ release: setup-release sbom image ## build images, chart and manifests in build/
 	@$(step) "Release" node toolchain/release/main.ts $(release_folder) build/image/root
 	@cat $(release_folder)/SHA256SUMS
 
-containerfile: setup-release ## build deploy/image/Containerfile with buildah
-	@toolchain/release/build-containerfile.sh
-
-release-check: release ## rebuild and compare the release, test its images,
-## and build the Containerfile
+release-check: release ## rebuild and compare the release, test its images
 	@$(step) "Rebuilding the release" node toolchain/release/main.ts $(release_folder)-again
 	@$(step) "Testing the release" node --test --test-timeout=600000 'test/release/*.test.ts'
-	@toolchain/release/build-containerfile.sh
 
 docs: setup-build ## generate documents and pictures
 	@node toolchain/docs/write.ts

@@ -1,9 +1,9 @@
 #!/bin/sh
 # assemble-root.sh FOLDER [ARCHITECTURE PROGRAM]: assembles the image's root file system in FOLDER. It consists of the
-# packages in packages.txt with their dependencies, from Debian's archive, and the program from dist/. The Containerfile,
-# the tests and the release all run this script, so they use the same files. For another architecture, ARCHITECTURE is
-# Debian's name for it (arm64), and PROGRAM is the folder to use instead of dist/. Packages are fetched once, into
-# build/image/packages. Needs apt, but not root. WITHOUT=iptables omits this package, for nodes with rules in nf_tables.
+# packages in packages.txt with their dependencies, from Debian's archive, and the program from dist/. The tests and the
+# release both run this script, so they use the same files. For another architecture, ARCHITECTURE is Debian's name for it
+# (arm64), and PROGRAM is the folder to use instead of dist/. Packages are fetched once, into build/image/packages. Needs
+# apt, but not root. WITHOUT=iptables omits this package, for nodes with rules in nf_tables.
 set -eu
 umask 022
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)

@@ -24,8 +24,8 @@ export interface Image {
 
 const node = "./usr/local/lib/kube-ipvs/node";
 
-/** The same as in deploy/image/Containerfile. */
-export const execution = {
+/** Manifests for kube-proxy contain the path of the entry point in `command`. */
+const execution = {
   Env: ["PATH=/usr/local/bin:/usr/sbin:/usr/bin", "NODE_COMPILE_CACHE=/var/cache/kube-ipvs"],
   Entrypoint: ["/usr/local/bin/kube-proxy"],
 } as const;

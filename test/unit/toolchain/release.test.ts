@@ -18,7 +18,7 @@ import { gunzipSync } from "node:zlib";
 import { parse } from "yaml";
 import { imageBill, packagesOf } from "../../../toolchain/release/bill.ts";
 import { packageChart } from "../../../toolchain/release/chart.ts";
-import { execution, type Image, imageOf } from "../../../toolchain/release/image.ts";
+import { type Image, imageOf } from "../../../toolchain/release/image.ts";
 import { archiveOf, digestOf, layoutOf } from "../../../toolchain/release/layout.ts";
 import { withImage } from "../../../toolchain/release/manifests.ts";
 import { releaseNotes } from "../../../toolchain/release/notes.ts";
@@ -128,12 +128,6 @@ describe("an image", () => {
       assert.deepEqual([descriptor.digest, descriptor.size], [digestOf(bytes), bytes.length]);
     }
   });
-
-  it("is started like that of the Containerfile", () => {
-    const containerfile = read("deploy/image/Containerfile");
-    assert.ok(containerfile.includes(`ENV ${execution.Env.join(" ")}\n`));
-    assert.ok(containerfile.includes(`ENTRYPOINT ${JSON.stringify(execution.Entrypoint)}\n`));
-  });
 });
 
 const chartFacts = (ofVersion: string) => ({
@@ -204,8 +198,7 @@ describe("the workflows of a forge", () => {
     for (const action of actions) assert.match(action, /^[\w-]+\/[\w./-]+@[0-9a-f]{40}$/);
     const images = jobs.flatMap(({ container }) => container?.image ?? []);
     assert.notEqual(images.length, 0);
-    const base = /^ARG BASE=(.*)$/m.exec(read("deploy/image/Containerfile"))?.[1];
-    for (const image of [...images, base ?? ""]) assert.match(image, /@sha256:[0-9a-f]{64}$/);
+    for (const image of images) assert.match(image, /@sha256:[0-9a-f]{64}$/);
   });
 
   it("sign what they push, and attest each architecture's bill and the provenance of everything", (test) => {
