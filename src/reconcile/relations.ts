@@ -1,5 +1,5 @@
 /**
- * Defines which resource depends on which, in both directions. All dependencies are defined here. Pure.
+ * Defines which planned resource depends on which, in both directions. Pure.
  *
  * A dependent is created only if all its dependencies exist. If a `lifetime` dependency is lost and cannot be restored,
  * the dependent is withdrawn. A dependency is removed only after the dependents that must also be removed.
