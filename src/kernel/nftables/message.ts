@@ -41,11 +41,13 @@ export const commands = {
   getGeneration: 16,
 } as const;
 
-/** The family names that `nft` prints. */
-export const familyWords: Readonly<Record<IpFamily, string>> = { IPv4: "ip", IPv6: "ip6" };
-
 /** `inet` and `netdev` tables apply to both families. */
 export type NftFamily = IpFamily | "inet" | "netdev" | "bridge";
+/** The family names that `nft` prints. */
+export const familyWords: Readonly<Record<NftFamily, string>> = {
+  ...{ IPv4: "ip", IPv6: "ip6" },
+  ...{ inet: "inet", netdev: "netdev", bridge: "bridge" },
+};
 const nftFamilies: Readonly<Record<NftFamily, number>> = {
   ...addressFamilies,
   ...{ inet: 1, netdev: 5, bridge: 7 },
@@ -84,11 +86,7 @@ export const nftMessageKind: RequestKind<NftMessage> = {
 };
 
 /** NFTA_TABLE_*. */
-interface TableFields {
-  readonly name?: string;
-  readonly flags?: number;
-}
-export const tableAttributes: AttributeSet<TableFields> = attributeSet({
+export const tableAttributes: AttributeSet<{ name?: string; flags?: number }> = attributeSet({
   name: text(1),
   flags: u32be(2),
 });

@@ -19,6 +19,7 @@ import {
   writeNames,
 } from "./decode-ruleset.ts";
 import {
+  familyWords,
   type NftFamily,
   type NftMessage,
   nftMessageKind,
@@ -26,11 +27,6 @@ import {
   tableName,
 } from "./message.ts";
 import { ruleText } from "./rule-text.ts";
-
-const words: Readonly<Record<NftFamily, string>> = {
-  ...{ IPv4: "ip", IPv6: "ip6" },
-  ...{ inet: "inet", netdev: "netdev", bridge: "bridge" },
-};
 
 /** iptables-nft's base chains, whose rules `iptables-save` prints. */
 const iptablesChain =
@@ -66,13 +62,13 @@ export class NftRulesetClient {
   async #readFamily(family: NftFamily, hasIptables: boolean): Promise<NftRuleset> {
     const baseChains = (await this.#baseChains(family)).filter(
       ({ table, name }) =>
-        table !== `${words[family]} ${tableName}` &&
+        table !== `${familyWords[family]} ${tableName}` &&
         (hasIptables || !iptablesChain.test(nftKey(table, name))),
     );
     const chains = new Map<string, NftRule[]>();
     const sets = new Map<string, NftSet>();
     for (const table of new Set(baseChains.map((chain) => chain.table))) {
-      const name = table.slice(words[family].length + 1);
+      const name = table.slice(familyWords[family].length + 1);
       for (const [set, value] of await this.#sets(family, name))
         sets.set(nftKey(table, set), value);
       for (const { chain, expressions } of await this.#dump(
@@ -94,7 +90,7 @@ export class NftRulesetClient {
 
   async #baseChains(family: NftFamily): Promise<readonly NftBaseChain[]> {
     const found = await this.#dump("getChain", family, "chains", {}, (body) =>
-      decodeBaseChain(body, words[family]),
+      decodeBaseChain(body, familyWords[family]),
     );
     return found.filter((chain) => chain !== undefined);
   }
@@ -120,7 +116,7 @@ export class NftRulesetClient {
   ): Promise<readonly R[]> {
     const message: NftMessage = {
       ...{ command, family, operation: "list nftables rules" },
-      subject: `${words[family]} ${subject}`,
+      subject: `${familyWords[family]} ${subject}`,
       write: (writer) => writeNames(writer, names),
     };
     const listed = this.#transport.dump(nftMessageKind, message, ({ body }) => {
