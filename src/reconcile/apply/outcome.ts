@@ -29,30 +29,19 @@ export interface ConntrackPass {
 }
 
 /**
- * The outcomes of a plan's changes. Each change is done, rejected, withheld, or part of a request with an unknown
- * outcome.
+ * The outcomes of a plan's changes, collected while it is applied. Each change is done, rejected, withheld, or part of a
+ * request with an unknown outcome.
  */
-export interface Outcomes {
+export class Outcomes {
   /** Number of successful changes by kind. Kinds without successful changes are omitted. */
-  readonly done: ReadonlyMap<ChangeKind, number>;
-  readonly refused: readonly RefusedChange[];
-  /** Not attempted, because a dependency does not exist. */
-  readonly blocked: readonly Change[];
-  /** Attempted withdrawals of existing resources that lost a dependency. */
-  readonly withdrawn: readonly Change[];
-  readonly unknown: readonly UnknownOutcome[];
-  /** Kernel state that could not be read. */
-  readonly unread: readonly Failure[];
-  readonly conntrackPasses: readonly ConntrackPass[];
-}
-
-/** Collects outcomes while a plan is applied. */
-export class OutcomeCollector implements Outcomes {
   readonly done: Map<ChangeKind, number> = new Map();
   refused: RefusedChange[] = [];
+  /** Not attempted, because a dependency does not exist. */
   blocked: Change[] = [];
+  /** Attempted withdrawals of existing resources that lost a dependency. */
   readonly withdrawn: Change[] = [];
   readonly unknown: UnknownOutcome[] = [];
+  /** Kernel state that could not be read. */
   readonly unread: Failure[] = [];
   readonly conntrackPasses: ConntrackPass[] = [];
 

@@ -7,7 +7,7 @@ import { foldDone, kindOf, subjectOf } from "../kinds/kinds.ts";
 import { type ConntrackCleaner, cleanConntrack } from "../kinds/stale-flows.ts";
 import { Relations, type RelationView } from "../relations.ts";
 import { NotMade } from "./blocked.ts";
-import { OutcomeCollector, type RefusedChange } from "./outcome.ts";
+import { Outcomes, type RefusedChange } from "./outcome.ts";
 import { isNotPermitted } from "./refusal-reason.ts";
 import { withdrawals } from "./withdraw.ts";
 
@@ -35,7 +35,7 @@ const removalReasons: ReadonlySet<ChangeReason> = new Set([
  * outcomes.
  */
 export class Pass {
-  readonly outcomes: OutcomeCollector = new OutcomeCollector();
+  readonly outcomes: Outcomes = new Outcomes();
   readonly #notMade = new NotMade();
   readonly #context: ApplyContext;
   readonly #relations: Relations;

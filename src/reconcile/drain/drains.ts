@@ -132,13 +132,8 @@ export function drainEnd(
   return !isServing && elapsedSeconds >= udpAnswerSeconds ? "not-serving" : undefined;
 }
 
-/** The interface that planning uses. */
-export interface DrainsView {
-  isDraining(virtualServerKey: string, realServerKey: string): boolean;
-}
-
 /** All drains, by virtual server. Each of these real servers has weight 0 in the kernel. */
-export class Drains implements DrainsView {
+export class Drains {
   readonly #byServer = new Map<string, Map<string, Drain>>();
   #size = 0;
 

@@ -7,7 +7,7 @@ import { diffRules, type PlannedRuleChange } from "../kinds/diff-rules.ts";
 import { restoreRules } from "../kinds/restore.ts";
 import type { CachedRules } from "../observed/cached-rules.ts";
 import type { Observer } from "../observed/observer.ts";
-import { type TablesWrite, type TablesWriteContext, writeInStages } from "./write-in-stages.ts";
+import { StagedWrite, type TablesWriteContext } from "./write-in-stages.ts";
 
 export interface TablesPassContext
   extends ApplyContext,
@@ -34,9 +34,7 @@ export class TablesPass extends Pass {
     if (wanted === undefined || first === undefined) return;
     const planned = changes as readonly PlannedRuleChange[];
     try {
-      const { made, rejected } = await this.#write(planned, wanted, deferred.length > 0);
-      for (const { kind } of made) this.outcomes.count(kind);
-      this.outcomes.refused.push(...rejected);
+      await this.#write(planned, wanted, deferred.length > 0);
     } catch (error) {
       this.noteUnknown(planned.length > 0 ? planned : [first], error as Error);
     }
@@ -50,14 +48,17 @@ export class TablesPass extends Pass {
     planned: readonly PlannedRuleChange[],
     wanted: RuleSet,
     isAnyPending: boolean,
-  ): Promise<TablesWrite> {
+  ): Promise<void> {
     const { family, clock, kernel } = this.#context;
     const { iptables } = kernel;
     if (isAnyPending) return this.#writeInStages(planned, wanted);
     if ((await restoreRules(planned, iptables)) === undefined) {
-      for (const change of planned) this.#cached.note(change);
+      for (const change of planned) {
+        this.#cached.note(change);
+        this.outcomes.count(change.kind);
+      }
       this.#cached.plan = wanted;
-      return { made: planned, rejected: [] };
+      return;
     }
     // Tables before the rejected one were already written, and a third party may have caused the rejection.
     await this.#context.observeRules(family, wanted);
@@ -65,9 +66,12 @@ export class TablesPass extends Pass {
     return this.#writeInStages(await inSlices(clock, left, "large"), wanted);
   }
 
-  #writeInStages(changes: readonly PlannedRuleChange[], wanted: RuleSet): Promise<TablesWrite> {
+  async #writeInStages(changes: readonly PlannedRuleChange[], wanted: RuleSet): Promise<void> {
     const { iptables } = this.#context.kernel;
-    return writeInStages(changes, { ...this.#context, iptables, wanted, cached: this.#cached });
+    const write = new StagedWrite({ ...this.#context, iptables, wanted, cached: this.#cached });
+    await write.run(changes);
+    for (const { kind } of write.made) this.outcomes.count(kind);
+    this.outcomes.refused.push(...write.rejected);
   }
 
   get #cached(): CachedRules {

@@ -7,7 +7,7 @@ import type { Kernel } from "../../kernel/kernel.ts";
 import { noMarks } from "../../plan/dirty-keys.ts";
 import type { DesiredTables } from "../../plan/iptables/desired-tables.ts";
 import { type Chain, chainKey, type RuleSet, type TableName } from "../../state/rule.ts";
-import { OutcomeCollector } from "../apply/outcome.ts";
+import { Outcomes } from "../apply/outcome.ts";
 import type { Change } from "../change.ts";
 import { ConntrackCleaner, cleanFlows, KnownAnswers } from "../kinds/stale-flows.ts";
 import { Reconciler } from "../reconciler.ts";
@@ -126,7 +126,7 @@ export class TablesReconciler {
 
   /** Never rejects: failures are in the report. */
   async sync(goal: TablesGoal): Promise<TablesReport> {
-    const outcomes = new OutcomeCollector();
+    const outcomes = new Outcomes();
     const syncs: (readonly [FamilySync, SyncReport])[] = [];
     for (const one of this.#families) syncs.push(await this.#syncFamily(one, goal));
     if (!this.#context.isDryRun) {

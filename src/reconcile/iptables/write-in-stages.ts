@@ -29,25 +29,10 @@ export interface TablesWriteContext {
   readonly sharedChains: readonly SharedChain[];
 }
 
-export interface TablesWrite {
-  readonly made: readonly PlannedRuleChange[];
-  readonly rejected: readonly RefusedChange[];
-}
-
 /** After this many rejected restores, all remaining rules of a chain are treated as rejected. */
 const mostRejections = 32;
 
-/** Rejects if the outcome of a request is unknown. The cache then includes the changes made before that request. */
-export async function writeInStages(
-  changes: readonly PlannedRuleChange[],
-  context: TablesWriteContext,
-): Promise<TablesWrite> {
-  const write = new StagedWrite(context);
-  await write.run(changes);
-  return write;
-}
-
-class StagedWrite implements TablesWrite {
+export class StagedWrite {
   readonly made: PlannedRuleChange[] = [];
   readonly rejected: RefusedChange[] = [];
   readonly #context: TablesWriteContext;
@@ -58,6 +43,7 @@ class StagedWrite implements TablesWrite {
     this.#served = new ServedRules(context.wanted, context.cached);
   }
 
+  /** Rejects if the outcome of a request is unknown. The cache then includes the changes made before that request. */
   async run(changes: readonly PlannedRuleChange[]): Promise<void> {
     const { clock, sharedChains } = this.#context;
     const slice = new TimeSlice(clock, "large");

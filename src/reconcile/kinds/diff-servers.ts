@@ -14,7 +14,7 @@ import {
 import type { ChangeOf } from "../change.ts";
 import {
   type DrainPolicy,
-  type DrainsView,
+  type Drains,
   drainPolicyOf,
   drains,
   protocolOf,
@@ -32,7 +32,7 @@ export interface ServerPair {
 
 /** Policies and state that affect the changes to every virtual server. */
 export interface ServerPolicies {
-  readonly drains: DrainsView;
+  readonly drains: Pick<Drains, "isDraining">;
   readonly drain: DrainPolicy;
   /** Whether a third party set the weight of `present` and that weight is kept although the planned weight differs. */
   isWeightKept(virtualServerKey: string, planned: RealServer, present: RealServer): boolean;

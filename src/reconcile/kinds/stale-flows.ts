@@ -10,7 +10,7 @@ import type { UdpDestination } from "../../plan/iptables/udp-destinations.ts";
 import { type Flow, type FlowSelection, servedDestination } from "../../state/flow.ts";
 import { realServerKey } from "../../state/real-server.ts";
 import { virtualServerKey } from "../../state/virtual-server.ts";
-import type { ConntrackPass, OutcomeCollector } from "../apply/outcome.ts";
+import type { ConntrackPass, Outcomes } from "../apply/outcome.ts";
 import type { ChangeOf } from "../change.ts";
 import type { CachedState } from "../observed/cached-state.ts";
 import type { Kinds } from "./kind.ts";
@@ -114,7 +114,7 @@ export function cleanConntrack(
   cleaner: ConntrackCleaner,
   deletions: readonly ChangeOf<"conntrack-delete">[],
   cached: CachedState,
-  outcomes: OutcomeCollector,
+  outcomes: Outcomes,
 ): Promise<void> {
   const checks = deletions.map(({ key, selection }): FlowCheck => {
     // Includes draining real servers, which still answer.
@@ -129,7 +129,7 @@ export function cleanConntrack(
 export async function cleanFlows(
   cleaner: ConntrackCleaner,
   checks: readonly FlowCheck[],
-  outcomes: OutcomeCollector,
+  outcomes: Outcomes,
 ): Promise<void> {
   try {
     await cleaner.clean(checks, (pass) => outcomes.notePass(pass));

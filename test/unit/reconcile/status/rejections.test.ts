@@ -5,7 +5,7 @@ import { errno } from "../../../../src/base/errno.ts";
 import { IptablesError } from "../../../../src/kernel/iptables/errors.ts";
 import { NetlinkError } from "../../../../src/netlink/errors.ts";
 import { setFor } from "../../../../src/plan/sets.ts";
-import { OutcomeCollector } from "../../../../src/reconcile/apply/outcome.ts";
+import { Outcomes } from "../../../../src/reconcile/apply/outcome.ts";
 import type { Change } from "../../../../src/reconcile/change.ts";
 import { type ChangePlan, emptyPlan } from "../../../../src/reconcile/change-plan.ts";
 import { subjectOf } from "../../../../src/reconcile/kinds/kinds.ts";
@@ -57,7 +57,7 @@ interface Sync {
 
 /** Records a sync with these outcomes and returns its report. */
 function note({ refused = [], blocked = [], withdrawn = [], deferred = [], isUnknown }: Sync) {
-  const outcomes = new OutcomeCollector();
+  const outcomes = new Outcomes();
   for (const [each, error] of refused) outcomes.refused.push({ change: each, error });
   outcomes.blocked.push(...blocked);
   outcomes.withdrawn.push(...withdrawn);
