@@ -189,6 +189,8 @@ export interface BackingOffRepair {
   /** How many times the repair was reverted within ten minutes. */
   readonly drifts: number;
   readonly pauseSeconds: number;
+  /** Time until the next repair. 0 if it is due. */
+  readonly retryInSeconds: number;
 }
 
 export interface ManualWeightStatus {

@@ -4,7 +4,6 @@ import type { Protocol } from "../base/protocol.ts";
 import type { PlannedChange, PlannedChanges } from "../state/planned-change.ts";
 import type { Envelope } from "./answers.ts";
 import type { View } from "./render.ts";
-import { writerWords } from "./writer-words.ts";
 
 export interface Plan extends Envelope<"Plan">, PlannedChanges {
   /** The iptables backend, or `nftables` if rules and sets are written with nf_tables. Undefined in userspace mode. */
@@ -12,15 +11,14 @@ export interface Plan extends Envelope<"Plan">, PlannedChanges {
   /** Userspace mode: listeners to open, and names of SCTP service ports, which userspace mode does not serve. */
   readonly listeners?: readonly PlannedListener[];
   readonly sctpPorts?: readonly string[];
-  /**
-   * Changes in the unused iptables backend. This field and the following ones are present only for clean-up.
-   */
+  /** Removals from the unused iptables backend, or from ipset if it is not in use. */
   readonly unusedBackend?: PlannedChanges & { readonly name?: string };
   /** Tables of kube-proxy's nftables mode and of kube-ipvs, such as `ip kube-proxy`. */
   readonly nftTables?: readonly string[];
-  readonly files?: readonly string[];
   readonly kept?: readonly KeptObject[];
-  /** The kube-proxy that may be using the rules of its iptables or nftables mode. Absent if there is none. */
+  /** Only for clean-up. */
+  readonly files?: readonly string[];
+  /** The kube-proxy that may be using the rules of its iptables or nftables mode. Absent if there is none, and only for clean-up. */
   readonly kubeProxy?: string;
 }
 
@@ -42,7 +40,11 @@ export interface PlannedListener {
 
 export interface KeptObject {
   readonly subject: string;
-  readonly reason: "referenced-by-third-party" | "foreign-virtual-server" | "excluded-network";
+  readonly reason:
+    | "referenced-by-third-party"
+    | "foreign-virtual-server"
+    | "excluded-network"
+    | "manual-weight";
 }
 
 /** The number of changes that carrying out the plan would make now. */
@@ -71,19 +73,12 @@ export function planBeyond(pending: Plan, plan: Plan): Plan {
 
 export const planView: View<Plan> = {
   blocks: (plan) => {
-    const { listeners = [], nftTables = [], files = [], sctpPorts = [], unusedBackend } = plan;
-    const [first = [], ...groups] = groupsOf(unusedBackend?.changes ?? []);
-    const sections = [
-      listed(
-        "Listeners",
-        listeners.map(({ text, portName }) => `${text}  # missing, service ${portName}`),
-      ),
-      ...groupsOf(plan.changes, plan.iptablesBackend),
-      first.length === 0 ? [] : [`In ${unusedBackend?.name}, which is not in use:`, ...first],
-      ...groups,
-      listed("nftables tables", nftTables.map(removed)),
-      listed("Files", files.map(removed)),
-    ].filter(({ length }) => length > 0);
+    const { sctpPorts = [] } = plan;
+    const sections = sectionsOf(plan).map(({ above, title, lines }) => [
+      ...(above === undefined ? [] : [above]),
+      `${title}: ${lines.length}`,
+      ...lines.map((line) => `  ${line}`),
+    ]);
     const notes = [
       ...plan.conflicts.map(
         (key) =>
@@ -103,6 +98,48 @@ export const planView: View<Plan> = {
   },
 };
 
+/** Counts what a clean-up removed, by type. Also lists tables and files. */
+export function removedTexts(plan: Plan): readonly string[] {
+  const sections = sectionsOf(plan);
+  if (sections.length === 0) return ["Found nothing left by kube-ipvs"];
+  return [
+    "Removed:",
+    ...sections.flatMap(({ above, title, lines }) => [
+      ...(above === undefined ? [] : [`  ${above}`]),
+      `  ${title}: ${lines.length}`,
+      ...(title === tables || title === files ? lines.map((line) => `    ${line}`) : []),
+    ]),
+  ];
+}
+
+const tables = "nftables tables";
+const files = "Files";
+
+interface Section {
+  /** A line before the title. */
+  readonly above?: string;
+  readonly title: string;
+  readonly lines: readonly string[];
+}
+
+function sectionsOf(plan: Plan): readonly Section[] {
+  const { listeners = [], unusedBackend } = plan;
+  const [first, ...others] = groupsOf(unusedBackend?.changes ?? []);
+  const { name = "" } = unusedBackend ?? {};
+  const above = `In ${name}, which ${name.includes(" and ") ? "are" : "is"} not in use:`;
+  return [
+    {
+      title: "Listeners",
+      lines: listeners.map(({ text, portName }) => `${text}  # missing, service ${portName}`),
+    },
+    ...groupsOf(plan.changes, plan.iptablesBackend),
+    ...(first === undefined ? [] : [{ ...first, above }]),
+    ...others,
+    { title: tables, lines: (plan.nftTables ?? []).map(removed) },
+    { title: files, lines: (plan.files ?? []).map(removed) },
+  ].filter(({ lines }) => lines.length > 0);
+}
+
 /** Lists what clean-up keeps, one line each, with the reason. */
 export function keptTexts({ kubeProxy, kept = [] }: Pick<Plan, "kubeProxy" | "kept">): string[] {
   const rules = "Kept rules of kube-proxy's iptables and nftables modes";
@@ -116,6 +153,7 @@ const keptReasons: Readonly<Record<KeptObject["reason"], string>> = {
   "referenced-by-third-party": "a rule of other software still uses it",
   "foreign-virtual-server": "it belongs to other software",
   "excluded-network": "excludeCIDRs contains its address",
+  "manual-weight": "a third party set its weight",
 };
 
 const fixedHeadings: Readonly<Record<string, string>> = {
@@ -130,29 +168,31 @@ const fixedHeadings: Readonly<Record<string, string>> = {
   conntrack: "Conntrack entries",
 };
 
+/** `backend`: the iptables backend, or `nftables` for rules without iptables. Undefined if none is known. */
+export function rulesWriter(backend: string | undefined): "iptables" | "nf_tables" {
+  return backend === "nftables" ? "nf_tables" : "iptables";
+}
+
 /** The changes by object type, in order of first occurrence. */
 function groupsOf(
   changes: readonly PlannedChange[],
   backend?: Plan["iptablesBackend"],
-): readonly (readonly string[])[] {
+): readonly Section[] {
   const groups = Map.groupBy(changes, ({ subject }) => subject.type);
   const headings: typeof fixedHeadings = {
     ...fixedHeadings,
-    chain: `${writerWords(backend).rules} chains and jumps`,
+    chain: `${rulesWriter(backend)} chains and jumps`,
   };
-  return [...groups].map(([type, group]) => listed(headings[type] ?? type, group.map(changeLine)));
+  return [...groups].map(([type, group]) => ({
+    title: headings[type] ?? type,
+    lines: group.map(changeLine),
+  }));
 }
 
 function changeLine({ text, reason, services, deferred }: PlannedChange): string {
   const service = services.length === 0 ? [] : [`service ${services.join(" ")}`];
   const notes = [reason, ...service, ...(deferred === undefined ? [] : [`waiting: ${deferred}`])];
   return `${text}  # ${notes.join(", ")}`;
-}
-
-function listed(title: string, lines: readonly string[]): readonly string[] {
-  return lines.length === 0
-    ? []
-    : [`${title}: ${lines.length}`, ...lines.map((line) => `  ${line}`)];
 }
 
 function removed(name: string): string {

@@ -2,8 +2,8 @@
 import { grouped } from "../base/counted.ts";
 import { durationText } from "../base/duration-text.ts";
 import type { Status, StatusWithoutDaemon, SyncStatus } from "./answers.ts";
+import { rulesWriter } from "./plan.ts";
 import { type Fact, facts, type View } from "./render.ts";
-import { writerWords } from "./writer-words.ts";
 
 export const statusView: View<Status | StatusWithoutDaemon> = {
   blocks: (status) =>
@@ -46,13 +46,13 @@ function factsOf(status: Status): readonly Fact[] {
       "Backing off",
       grouped(counts.backingOffRepairs),
       status.backingOffRepairs.map(
-        ({ subject, drifts, pauseSeconds }) =>
-          `${subject}: reverted ${drifts} times within 10 min, next repair after ${durationText(pauseSeconds)}`,
+        ({ subject, drifts, retryInSeconds }) =>
+          `${subject}: reverted ${drifts} times within 10 min, next repair in ${durationText(retryInSeconds)}`,
       ),
     ],
     ...(isIpvs ? tuning : []),
     [
-      writerWords(iptables?.backend).rules,
+      rulesWriter(iptables?.backend),
       iptables === undefined ? "-" : `${iptables.backend}: ${iptables.reason}`,
       iptables?.warning === undefined ? [] : [iptables.warning],
     ],

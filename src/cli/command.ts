@@ -34,6 +34,8 @@ export interface ProcessContext extends ConfigInputs {
 
 export interface CommandContext extends ProcessContext {
   readonly config: Config;
+  /** Whether {@link config} is the running daemon's. */
+  readonly isRunningConfig: boolean;
   /** The daemon's flags. */
   readonly values: FlagValues;
   /** The command's own options, with their defaults. */

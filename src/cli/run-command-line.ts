@@ -120,7 +120,7 @@ async function runCommand(line: CalledCommand, process: ProcessContext): Promise
     runLoaded(values, context, line, async (loaded) => {
       const used =
         command.usesRunningConfig === true ? await runningConfig(loaded, values, context) : loaded;
-      return await command.run(contextOf(line, used, context));
+      return await command.run(contextOf(line, used, context, used !== loaded));
     });
   if (command.drawsItself === true) return await runIn(process);
   return await withSlowNotice(`kube-ipvs ${command.name}`, process, runIn);
@@ -130,6 +130,7 @@ function contextOf(
   line: CalledCommand,
   loaded: LoadedConfig,
   process: ProcessContext,
+  isRunningConfig: boolean,
 ): CommandContext {
   const { command, options, values } = line;
   const { config } = loaded;
@@ -144,7 +145,7 @@ function contextOf(
   };
   return {
     ...process,
-    ...{ config, values, options, runContext, format, form },
+    ...{ config, isRunningConfig, values, options, runContext, format, form },
     arguments: line.arguments,
     source: sourceOn(config.operatorSocket, firstSync, process.writeErr),
     print: (answer, view) => process.writeOut(rendered(answer, view, format, form)),

@@ -28,7 +28,8 @@ export async function runningConfig(
     inputs.writeErr(`${failureText(path, asked.reason)}; using flags and defaults\n`);
     return given;
   }
-  // The notices are dropped because the daemon has logged them. The command keeps its own logging settings.
+  // The notices are dropped because the daemon has logged them. The command keeps its own logging settings, and asks
+  // the same socket again.
   const { logging: _, ...configuration } = asked.answer.configuration;
   const readFile = (): string => JSON.stringify(configuration);
   const loaded = loadConfig(
@@ -37,5 +38,5 @@ export async function runningConfig(
     { needsMode: true },
   );
   const { logging } = given.config;
-  return { ...loaded, notices: [], config: { ...loaded.config, logging } };
+  return { ...loaded, notices: [], config: { ...loaded.config, logging, operatorSocket: path } };
 }

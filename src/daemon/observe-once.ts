@@ -4,6 +4,7 @@ import { type AppliedFile, withAppliedFile } from "../api/manifest/applied-file.
 import type { Refuse } from "../api/refusals.ts";
 import { version } from "../base/version.ts";
 import type { Config } from "../config/config.ts";
+import type { Kernel } from "../kernel/kernel.ts";
 import { prometheusMetrics } from "../metrics/prometheus-metrics.ts";
 import type { SyncReport } from "../reconcile/report.ts";
 import { openNodeKernel } from "./node/open-node-kernel.ts";
@@ -31,6 +32,7 @@ export interface ObserveOnceContext extends Pick<RunContext, "clock" | "log"> {
 export interface Observation {
   readonly report: SyncReport;
   readonly view: ModeView;
+  readonly kernel: Kernel;
 }
 
 /** Calls `read` with the result of a first sync in observe-only mode. Rejects if the sync fails or takes too long. */
@@ -51,7 +53,7 @@ export async function observeOnce<T>(
         rampStartTimes: rampStartTimesIn(state, { ...parts, bootClock: systemBootClock() }),
       }),
     );
-    return await read({ report, view: running.view });
+    return await read({ report, kernel, view: running.view });
   } finally {
     kernel.close();
   }

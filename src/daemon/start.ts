@@ -62,14 +62,12 @@ export async function startDaemon(parts: DaemonContext): Promise<Daemon> {
       events.record(healthPortFailedEvent(config.nodeName, service, { port }, reason)),
   });
   const begin = config.mode === "iptables" ? beginIptables : beginIpvs;
-  const { mode, settled, reconfigure, stop } = await runMode(
-    { ...parts, kernel, events },
-    (shared) =>
-      begin({
-        ...{ ...parts, ...shared, events, kernel, healthChecks },
-        onNodeReady: (node, families) =>
-          reportFamilies({ config: shared.live.current, families, node }, parts),
-      }),
+  const { mode, settled, reconfigure, stop } = await runMode({ ...parts, events }, (shared) =>
+    begin({
+      ...{ ...parts, ...shared, events, kernel, healthChecks },
+      onNodeReady: (node, families) =>
+        reportFamilies({ config: shared.live.current, families, node }, parts),
+    }),
   );
   return { families: mode.families, view: mode.view, settled, reconfigure, stop };
 }

@@ -1,10 +1,9 @@
 /** Clean-up and leftover removal, with the ordinary reconciler and an empty desired state. */
 import type { Clock } from "../base/clock.ts";
-import { type IpAddress, type IpFamily, ipFamilies } from "../base/ip.ts";
+import type { IpAddress, IpFamily } from "../base/ip.ts";
 import { silentLogger } from "../base/log.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import type { Rule, RuleSet } from "../state/rule.ts";
-import { tunnelLinks } from "../state/tunnel-link.ts";
 import type { RefusedChange } from "./apply/outcome.ts";
 import { isSetInUse } from "./apply/refusal-reason.ts";
 import {
@@ -68,7 +67,7 @@ export interface CleanUpReport extends Pick<SyncReport, "plan" | "changes"> {
 export interface CleanUpContext {
   readonly kernel: Kernel;
   readonly clock: Clock;
-  /** If true, nothing is written. */
+  /** If true, nothing is written. The removal is planned as if the current mode's sync had already run. */
   readonly isDryRun?: boolean;
 }
 
@@ -80,7 +79,7 @@ export async function cleanUp(
   { kernel, clock, isDryRun = false }: CleanUpContext,
   { rules: goals, ipvs, hasSets }: CleanUpGoal,
 ): Promise<CleanUpReport> {
-  const { removals, failures: unread } = await planRules(kernel, goals);
+  const { removals, failures: unread } = await planRules(kernel, goals, isDryRun);
   const { ownership, recorded, nodeAddresses, hasIpvs } = ipvs ?? noIpvs;
   const reconciler = new Reconciler({
     ...{ kernel, clock, isDryRun, log: silentLogger },
@@ -126,6 +125,7 @@ interface PlannedRemoval extends RulesRemoval {
 async function planRules(
   { iptables }: Pick<Kernel, "iptables">,
   goals: CleanUpGoal["rules"],
+  isBeforeSync: boolean,
 ): Promise<{
   readonly removals: readonly PlannedRemoval[];
   readonly failures: readonly CleanUpFailure[];
@@ -136,27 +136,15 @@ async function planRules(
     try {
       const observed = await iptables.observe(family, { planned: places, hasOthers: true });
       const parse = (text: string): Rule | undefined => iptables.parse(text);
-      removals.push({ family, ...planRulesRemoval({ ...names, family, observed, parse }) });
+      removals.push({
+        family,
+        ...planRulesRemoval({ ...names, family, observed, parse, isBeforeSync }),
+      });
     } catch (error) {
       failures.push({ subject: `${family} rules`, error });
     }
   }
   return { removals, failures };
-}
-
-/**
- * Removes the links that receive tunneled packets. Call this before rules are removed, because rules restrict which
- * packets the links may receive. Never rejects.
- */
-export async function removeTunnelLinks({
-  tunnels,
-}: Pick<Kernel, "tunnels">): Promise<readonly CleanUpFailure[]> {
-  const failures: CleanUpFailure[] = [];
-  for (const family of ipFamilies) {
-    const remove = tunnels?.remove(family);
-    await remove?.catch((error) => failures.push({ subject: tunnelLinks[family].name, error }));
-  }
-  return failures;
 }
 
 /** Removes the local routes that remain after a third party has removed their link. */

@@ -215,7 +215,7 @@ describe("the image on a node", () => {
     assert.ok(cleanUp !== undefined && done !== undefined);
     const cleaned = onNode.start(cleanUp);
     assert.deepEqual(await cleaned.ends(), { code: 0, signal: null }, cleaned.output);
-    assert.match(cleaned.output, /Removed +\d+ virtual servers?/);
+    assert.match(cleaned.output, /^ {2}Virtual servers: \d+$/m);
     assert.equal(
       shell("ipvsadm -Sn; ipset list -n; iptables-save | grep KUBE-SERVICES || true"),
       "",

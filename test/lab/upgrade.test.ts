@@ -110,7 +110,7 @@ describe("the state of kube-proxy 1.20.2", () => {
         assert.deepEqual(errors, []);
         assert.doesNotMatch((await observeKernel([])).ipvs ?? "", /127\.0\.0\.1/);
       });
-      const kept = (await cleanUpLab()).filter((line) => !line.startsWith("Removed"));
+      const kept = (await cleanUpLab()).filter((line) => !/^Removed:|^ {2}/.test(line));
       const { ipvs, ipset, iptables, addresses } = await observeKernel([]);
       const empty = { kept: [], ipvs: "", ipset: "", addresses: "" };
       assert.deepEqual({ kept, ipvs, ipset, addresses }, empty);

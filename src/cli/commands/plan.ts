@@ -1,16 +1,18 @@
 import { exitCodes } from "../../answer/answer.ts";
 import { countChanges, planView } from "../../answer/plan.ts";
+import { servicesTarget } from "../../answer/questions.ts";
+import type { RunningDaemon } from "../../daemon/print-plan.ts";
 import { type Command, type CommandContext, outputOptions, valueOption } from "../command.ts";
 
 export const planCommand: Command = {
   name: "plan",
   summary: "print what a sync would change in this kernel",
   description:
-    "Prints what a sync would change in this kernel, without changing anything. In userspace " +
-    "mode, it also prints the listeners that the daemon would open. With --cleanup, it prints " +
-    "what kube-ipvs --cleanup would remove. Without configuration flags, it uses the running " +
-    "daemon's configuration. With -f, it prints what applying a file would change, apart from " +
-    "changes that are pending anyway.\n" +
+    "Prints what a sync would change in this kernel, without changing anything, and which " +
+    "leftovers would then be removed. In userspace mode, it also prints the listeners that the " +
+    "daemon would open. Without configuration flags, it plans the running daemon's next sync; " +
+    "otherwise, a start. With --cleanup, it prints what kube-ipvs --cleanup would remove. With " +
+    "-f, it prints what applying a file would change, apart from changes that are pending anyway.\n" +
     "Exit codes: 0 nothing would change; 1 error; 2 something would change.",
   usesRunningConfig: true,
   options: [
@@ -33,7 +35,8 @@ export const planCommand: Command = {
     { command: "kube-ipvs plan -f service.yaml", purpose: "before kubectl apply -f service.yaml" },
     { command: "kube-ipvs plan --cleanup", purpose: "what kube-ipvs --cleanup would remove" },
   ],
-  run: async ({ programs, config, values, options, runContext, print, ...inputs }) => {
+  run: async (context) => {
+    const { programs, config, values, options, runContext, print } = context;
     const isCleanup = values.get("cleanup")?.at(-1) === "true";
     const name = options.get("filename") ?? "";
     if (isCleanup && name !== "") throw new Error("-f: cannot be combined with --cleanup");
@@ -41,8 +44,11 @@ export const planCommand: Command = {
     const plan = await (isCleanup
       ? planNodeCleanUp(config, runContext())
       : name === ""
-        ? planSync(config, runContext())
-        : planApplied(config, runContext(), await readApplied(name, inputs)));
+        ? planSync(config, runContext(), await runningDaemon(context))
+        : planApplied(
+            ...([config, runContext(), await readApplied(name, context)] as const),
+            await runningDaemon(context),
+          ));
     print(plan, planView);
     return countChanges(plan) > 0 ? exitCodes.wrong : exitCodes.fine;
   },
@@ -54,4 +60,21 @@ async function readApplied(
   { readFile, readInput }: Pick<CommandContext, "readFile" | "readInput">,
 ): Promise<{ readonly name: string; readonly text: string }> {
   return name === "-" ? { name: "stdin", text: await readInput() } : { name, text: readFile(name) };
+}
+
+/** Undefined if no daemon has this configuration, or if it has not synced yet or only observes. */
+async function runningDaemon({
+  isRunningConfig,
+  source,
+}: Pick<CommandContext, "isRunningConfig" | "source">): Promise<RunningDaemon | undefined> {
+  if (!isRunningConfig) return undefined;
+  const status = await source.askRunning({ kind: "Status", target: "/v1/status?all=true" });
+  const { lastFullSync, lastPartialSync, observeOnly } = status;
+  if (observeOnly || (lastFullSync ?? lastPartialSync) === undefined) return undefined;
+  const rowsOf: RunningDaemon["rowsOf"] = async (service) => {
+    const [namespace = "", name = ""] = service.split("/");
+    const target = servicesTarget({ namespace, name, hasEndpoints: true, hasConnections: false });
+    return (await source.askRunning({ kind: "ServiceList", target })).items;
+  };
+  return { status, rowsOf };
 }

@@ -3,23 +3,25 @@
  * rules.
  */
 import type { Clock } from "../../base/clock.ts";
-import { errorText } from "../../base/error-text.ts";
 import { ipFamilies } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Config } from "../../config/config.ts";
 import type { Kernel } from "../../kernel/kernel.ts";
-import { type CleanUpContext, cleanUp, type IpvsGoal } from "../../reconcile/clean-up.ts";
+import type { IpvsGoal } from "../../reconcile/clean-up.ts";
 import { readNodeAddresses } from "../../reconcile/observed/read-addresses.ts";
 import type { VirtualServerId } from "../../state/virtual-server.ts";
 import { ownershipRecordIn } from "../process/ownership-record.ts";
 import { readState } from "../process/state-file.ts";
-import { removeAndLog, rulesGoals } from "./rule-leftovers.ts";
+import {
+  carryOut,
+  type Removal,
+  type RemovalContext,
+  removeAndLog,
+  rulesGoals,
+} from "./removal.ts";
 import { connectionsEnd, forgetFlows } from "./standing-connections.ts";
 
-export interface IpvsRemovalContext {
-  readonly clock: Clock;
-  readonly log: Logger;
-  readonly stop: AbortSignal;
+export interface EarlierRuns {
   /**
    * True if IPVS mode ran on this node or an earlier removal failed. Leftovers may then exist even if the link is gone.
    */
@@ -31,39 +33,45 @@ export interface IpvsRemovalContext {
   readonly hasRules: boolean;
 }
 
-/**
- * Removes leftovers of IPVS mode. New connections already use the current mode, but open connections through a virtual
- * server still need it. Therefore everything is kept until the last of them has ended or its drain deadline has passed.
- * Never rejects; returns false if something that should be removed remains.
- */
-export async function removeIpvs(
+/** Removes everything of IPVS mode from a node that runs a different mode. Empty if there is nothing of it. */
+export async function ipvsRemoval(
   kernel: Kernel,
   config: Config,
-  { clock, log, stop, ranIpvs, hasRules }: IpvsRemovalContext,
+  { ranIpvs, hasRules }: EarlierRuns,
+): Promise<readonly Removal[]> {
+  const hasServed = ranIpvs || (await hasTraces(kernel));
+  if (!hasServed && !hasRules) return [];
+  const hasIpvs = hasServed && kernel.modules.isAvailable("ip_vs") !== false;
+  const ipvs = { ...(await ownedBy(kernel, config)), hasIpvs };
+  const modes = { modes: ["ipvs"] as const, current: config.mode };
+  const rules = rulesGoals(ipFamilies, modes, config, kernel.iptables);
+  return [{ what: leftovers, kernel, goal: { rules, ipvs } }];
+}
+
+const leftovers = "leftovers of IPVS mode";
+
+/**
+ * Carries out an {@link ipvsRemoval}. New connections already use the current mode, but open connections through a
+ * virtual server still need it. Therefore everything is kept until the last of them has ended or its drain deadline has
+ * passed. Rejects if the kernel cannot be read. Resolves with false if something that should be removed remains.
+ */
+export async function removeWhenIdle(
+  removal: Removal,
+  config: Config,
+  { clock, log, stop }: RemovalContext & { readonly log: Logger; readonly stop: AbortSignal },
 ): Promise<boolean> {
-  try {
-    const hasServed = ranIpvs || (await hasTraces(kernel));
-    if (!hasServed && !hasRules) return true;
-    const hasIpvs = hasServed && kernel.modules.isAvailable("ip_vs") !== false;
-    const ipvs = { ...(await ownedBy(kernel, config)), hasIpvs };
-    const modes = { modes: ["ipvs"] as const, current: config.mode };
-    const rules = rulesGoals(ipFamilies, modes, config, kernel.iptables);
-    const left = await virtualServersOf({ kernel, clock }, ipvs);
-    const onWait = async (count: number): Promise<void> => {
-      const keys = { virtualServers: count, ...config.drain };
-      await stopBalancing(kernel, left);
-      log.info("Keeping leftovers of IPVS mode until their connections end", keys);
-    };
-    const standing = await connectionsEnd(kernel, left, config, { clock, stop, onWait });
-    if (stop.aborted) return false;
-    const what = "leftovers of IPVS mode";
-    const isRemoved = await removeAndLog(kernel, { rules, ipvs }, { clock, log, what });
-    await forgetFlows(kernel, standing);
-    return isRemoved;
-  } catch (error) {
-    log.warn("Cannot remove leftovers of IPVS mode", { err: errorText(error) });
-    return false;
-  }
+  const { kernel } = removal;
+  const left = await virtualServersOf(removal, clock);
+  const onWait = async (count: number): Promise<void> => {
+    const keys = { virtualServers: count, ...config.drain };
+    await stopBalancing(kernel, left);
+    log.info(`Keeping ${leftovers} until their connections end`, keys);
+  };
+  const standing = await connectionsEnd(kernel, left, config, { clock, stop, onWait });
+  if (stop.aborted) return false;
+  const isRemoved = await removeAndLog(removal, { clock, log });
+  await forgetFlows(kernel, standing);
+  return isRemoved;
 }
 
 /**
@@ -116,13 +124,10 @@ export async function ownedBy(kernel: Kernel, config: Config): Promise<Omit<Ipvs
  * their connections.
  */
 async function virtualServersOf(
-  context: CleanUpContext,
-  ipvs: IpvsGoal,
+  removal: Removal,
+  clock: Clock,
 ): Promise<readonly VirtualServerId[]> {
-  const { plan, failures } = await cleanUp(
-    { ...context, isDryRun: true },
-    { rules: new Map(), ipvs },
-  );
+  const { plan, failures } = await carryOut(removal, { clock, isDryRun: true });
   const unread = failures.find(({ subject }) => subject === "servers");
   if (unread !== undefined) throw unread.error;
   return plan.changes.flatMap((change) =>

@@ -1,20 +1,23 @@
 /** Removes leftovers of earlier modes, backends and versions, both ours and kube-proxy's, while a mode runs. */
+import type { Clock } from "../../base/clock.ts";
 import { errorText } from "../../base/error-text.ts";
 import { ipFamilies } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Config } from "../../config/config.ts";
 import type { Iptables, Kernel } from "../../kernel/kernel.ts";
-import type { CleanUpGoal } from "../../reconcile/clean-up.ts";
-import { removeIpvs } from "./ipvs-leftovers.ts";
-import { removeAndLogNftTables } from "./nft-leftovers.ts";
-import {
-  type LeftoverLog,
-  type LeftoverModes,
-  removeAndLog,
-  removeRules,
-  rulesGoals,
-} from "./rule-leftovers.ts";
+import { tableName } from "../../kernel/nftables/message.ts";
+import type { ModeRecord } from "../process/mode-record.ts";
+import { ipvsRemoval, removeWhenIdle } from "./ipvs-leftovers.ts";
+import { type Removal, removeAndLog, rulesRemoval, unusedRemovals } from "./removal.ts";
 import type { Mode } from "./rules-of-modes.ts";
+
+/** kube-proxy's only table in nftables mode, in the families ip and ip6. */
+export const tableOfKubeProxy = "kube-proxy";
+
+interface LeftoverLog {
+  readonly clock: Clock;
+  readonly log: Logger;
+}
 
 /** Maximum number of chains that a log line names. */
 const namedChains = 5;
@@ -58,9 +61,9 @@ export async function findBackends(
 export function reportLeftoverChains(
   all: readonly Iptables[],
   config: Config,
-  { log, ran }: { readonly log: Logger; readonly ran: ReadonlySet<Mode> },
+  { log, runs }: { readonly log: Logger; readonly runs: EarlierRuns },
 ): void {
-  if (config.removeLeftovers || ran.has("iptables") || mayBeInUse(config)) return;
+  if (config.removeLeftovers || runs.earlier.has("iptables") || mayBeInUse(config)) return;
   const backends = all.filter(({ choice }) => choice.leftovers !== undefined);
   const found = backends.flatMap(({ choice }) => [...(choice.leftovers ?? [])]);
   const chains = found.flatMap(([, names]) => names);
@@ -90,7 +93,9 @@ export async function removePortals(
   const portals = { modes: ["userspace"] as const, current: undefined };
   const results: boolean[] = [];
   for (const iptables of backends.filter(({ choice }) => choice.hasPortals === true)) {
-    results.push(await removeRules(kernel, iptables, config, { ...portals, clock, log }));
+    results.push(
+      await removeAndLog(rulesRemoval(kernel, iptables, config, portals), { clock, log }),
+    );
   }
   if (results.every(Boolean)) return;
   log.error(
@@ -101,9 +106,64 @@ export async function removePortals(
   );
 }
 
-export interface LeftoverContext extends LeftoverLog {
-  /** Modes that ran on this node before. */
-  readonly ran: ReadonlySet<Mode>;
+/** What earlier runs may have left on this node. */
+export type EarlierRuns = Pick<ModeRecord, "earlier" | "earlierMarks">;
+export const noEarlierRuns: EarlierRuns = { earlier: new Set(), earlierMarks: [] };
+
+/** Finds one part of the leftovers. Rejects if it cannot be read. */
+type FindLeftovers = () => readonly Removal[] | Promise<readonly Removal[]>;
+
+/** What to remove when the current mode's rules exist, in this order. `ranIpvs`: see `ipvs-leftovers.ts`. */
+function leftoverParts(
+  kernel: Kernel,
+  config: Config,
+  { earlier, earlierMarks }: EarlierRuns,
+  ranIpvs: boolean = earlier.has("ipvs"),
+): readonly FindLeftovers[] {
+  const { mode: current, tunnelForwarding, portRangeMarks } = config;
+  const { leftovers, hasPortals } = kernel.iptables.choice;
+  const parts: FindLeftovers[] = [];
+  if (current !== "ipvs" || !tunnelForwarding)
+    parts.push(() => [{ what: "links of earlier tunnels", kernel, links: true }]);
+  const hasOthers = !mayBeInUse(config);
+  // Without a record, chains of iptables mode may be kube-proxy's.
+  const isOurs = current === "userspace" || config.removeLeftovers || earlier.has("iptables");
+  const ofIptables: readonly Mode[] = isOurs ? ["iptables"] : [];
+  const modes: Mode[] = [];
+  if (hasOthers && current !== "iptables" && leftovers !== undefined) modes.push(...ofIptables);
+  if (hasOthers && current !== "userspace" && hasPortals === true) modes.push("userspace");
+  const hadMarks = current === "ipvs" && earlierMarks.length > 0;
+  // The rules of earlier port ranges and tunnels.
+  if (hadMarks && (portRangeMarks === undefined || !tunnelForwarding)) modes.push("ipvs");
+  if (modes.length > 0) {
+    const emptied = current === "userspace" ? { emptied: "ipvs" as const } : {};
+    const leftoverModes = { modes, current, ...emptied };
+    parts.push(() => [rulesRemoval(kernel, kernel.iptables, config, leftoverModes)]);
+  }
+  if (!hasOthers) return parts;
+  parts.push(() => unusedRemovals(kernel, config, ["ipvs", "userspace", ...ofIptables]));
+  parts.push(() => tableRemovals(kernel));
+  const hasRules = current === "userspace" && leftovers !== undefined;
+  if (current !== "ipvs") parts.push(() => ipvsRemoval(kernel, config, { ranIpvs, hasRules }));
+  return parts;
+}
+
+/** The tables of kube-proxy's nftables mode, and our own tables unless they are in use. */
+function tableRemovals(kernel: Kernel): readonly Removal[] {
+  const what = "tables of kube-proxy's nftables mode";
+  const ofKubeProxy = { what, kernel, table: tableOfKubeProxy };
+  if (kernel.iptables.backend === "nftables") return [ofKubeProxy];
+  const ours = { what: "leftover rules and sets from nf_tables", kernel, table: tableName };
+  return [ofKubeProxy, ours];
+}
+
+/** Everything that {@link leftoverRemoval} would remove. Rejects if it cannot be read. */
+export async function leftoverRemovals(
+  ...given: Parameters<typeof leftoverParts>
+): Promise<readonly Removal[]> {
+  const found: Removal[] = [];
+  for (const find of leftoverParts(...given)) found.push(...(await find()));
+  return found;
 }
 
 /**
@@ -114,93 +174,36 @@ export interface LeftoverContext extends LeftoverLog {
 export function leftoverRemoval(
   kernel: Kernel,
   config: Config,
-  { clock, log, ran }: LeftoverContext,
+  { clock, log, runs }: LeftoverLog & { readonly runs: EarlierRuns },
 ): (stop: AbortSignal) => Promise<boolean> {
-  const { mode } = config;
-  const { iptables } = kernel;
-  const isIptablesLeft = mode === "userspace" || config.removeLeftovers || ran.has("iptables");
-  const ofIptables: readonly Mode[] = isIptablesLeft ? ["iptables"] : [];
-  let ranIpvs = ran.has("ipvs");
-  return async (stop) => {
-    if (config.observeOnly || mayBeInUse(config)) return true;
-    const { leftovers, hasPortals } = iptables.choice;
-    const inUse: Mode[] = mode === "iptables" || leftovers === undefined ? [] : [...ofIptables];
-    if (hasPortals === true && mode !== "userspace") inUse.push("userspace");
-    const unused = ["ipvs", "userspace", ...ofIptables] as const;
-    const steps = [
-      () =>
-        removeRules(kernel, iptables, config, {
-          ...{ modes: inUse, current: mode, clock, log },
-          ...(mode === "userspace" ? { emptied: "ipvs" } : {}),
-        }),
-      () => removeUnused(kernel, config, { modes: unused, clock, log, stop }),
-      () => removeAndLogNftTables(kernel, log),
-    ];
-    const results: boolean[] = [];
-    for (const step of steps) {
-      if (stop.aborted) return false;
-      results.push(await step());
+  let ranIpvs = runs.earlier.has("ipvs");
+  const remove = async (removal: Removal, stop: AbortSignal): Promise<boolean> => {
+    if (removal.goal?.ipvs === undefined) return await removeAndLog(removal, { clock, log });
+    let isGone = false;
+    try {
+      isGone = await removeWhenIdle(removal, config, { clock, log, stop });
+    } finally {
+      // After a failure, any leftover of IPVS mode may still exist.
+      ranIpvs ||= !isGone;
     }
-    if (mode === "ipvs") return results.every(Boolean);
-    const isGone = await removeIpvs(kernel, config, {
-      ...{ clock, log, stop, ranIpvs },
-      hasRules: mode === "userspace" && leftovers !== undefined,
-    });
-    // After a failure, any leftover of IPVS mode may still exist.
-    ranIpvs ||= !isGone;
-    return isGone && results.every(Boolean);
+    return isGone;
   };
-}
-
-/** Removes rules in unused iptables backends, and ipsets that no rule uses. Never rejects. */
-async function removeUnused(
-  kernel: Kernel,
-  config: Config,
-  { clock, log, stop, modes }: LeftoverLog & UnusedModes & { readonly stop: AbortSignal },
-): Promise<boolean> {
-  try {
-    const results: boolean[] = [];
-    for (const unused of await unusedGoals(kernel, config, { modes })) {
-      if (stop.aborted) return false;
-      const { backend, goal } = unused;
-      const isOfRules = backend !== "ipset";
-      const what = isOfRules ? "leftover iptables rules" : "leftover ipsets";
-      const keys = isOfRules ? { backend, modes: modes.join(", ") } : {};
-      results.push(await removeAndLog(unused.kernel, goal, { clock, log, what, keys }));
+  return async (stop) => {
+    if (config.observeOnly) return true;
+    let isGone = true;
+    for (const find of leftoverParts(kernel, config, runs, ranIpvs)) {
+      try {
+        for (const removal of await find()) {
+          if (stop.aborted) return false;
+          const isRemoved = await remove(removal, stop);
+          if (removal.links === true && !isRemoved) return false;
+          isGone &&= isRemoved;
+        }
+      } catch (error) {
+        log.warn("Cannot remove leftovers", { err: errorText(error) });
+        isGone = false;
+      }
     }
-    return results.every(Boolean);
-  } catch (error) {
-    log.warn("Cannot remove leftovers from iptables and ipset", { err: errorText(error) });
-    return false;
-  }
-}
-
-type UnusedModes = Pick<LeftoverModes, "modes">;
-
-/** What to remove from an unused iptables backend, or from an unused ipset. */
-export interface UnusedGoal {
-  readonly backend: string;
-  readonly kernel: Kernel;
-  readonly goal: CleanUpGoal;
-}
-
-/**
- * The unused iptables backends, and ipset if it contains sets although rules are written with nf_tables. Rejects if
- * they cannot be read. Sets in nf_tables are removed with their table.
- */
-export async function unusedGoals(
-  kernel: Kernel,
-  config: Config,
-  { modes }: UnusedModes,
-): Promise<readonly UnusedGoal[]> {
-  const unused = (await kernel.unusedBackends?.()) ?? [];
-  const ofRules = unused.map((iptables): UnusedGoal => {
-    const rules = rulesGoals(ipFamilies, { modes, current: undefined }, config, iptables);
-    return { backend: iptables.backend, kernel: { ...kernel, iptables }, goal: { rules } };
-  });
-  const { iptables, otherSets: ipSets } = kernel;
-  if (iptables.backend !== "nftables" || ipSets === undefined) return ofRules;
-  if ((await ipSets.listSets()).length === 0) return ofRules;
-  const goal = { rules: new Map(), hasSets: true } as const;
-  return [...ofRules, { backend: "ipset", kernel: { ...kernel, ipSets }, goal }];
+    return isGone;
+  };
 }

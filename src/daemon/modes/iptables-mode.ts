@@ -1,6 +1,11 @@
 import type { ServedAddresses } from "../../api/source.ts";
 import type { IpAddress, IpFamily } from "../../base/ip.ts";
-import { findBackends, leftoverRemoval, removePortals } from "../leftovers/remove-leftovers.ts";
+import {
+  findBackends,
+  leftoverRemoval,
+  noEarlierRuns,
+  removePortals,
+} from "../leftovers/remove-leftovers.ts";
 import { prepareTables } from "../node/prepare-tables.ts";
 import { guardedBy } from "../node/served-before.ts";
 import { readServedByRules, type ServedByRules } from "../node/served-by-rules.ts";
@@ -21,7 +26,7 @@ export async function beginIptables(parts: ModeContext): Promise<RunningMode> {
     live,
     prepared,
   );
-  const ran = parts.modeRecord?.earlier ?? new Set();
+  const runs = parts.modeRecord ?? noEarlierRuns;
   return {
     ...{ families, loop },
     iptables: kernel.iptables,
@@ -47,7 +52,7 @@ export async function beginIptables(parts: ModeContext): Promise<RunningMode> {
       },
     },
     configure: async () => {},
-    removeLeftovers: leftoverRemoval(kernel, config, { clock, log, ran }),
+    removeLeftovers: leftoverRemoval(kernel, config, { clock, log, runs }),
   };
 }
 

@@ -4,11 +4,10 @@ import { isWithinMask } from "../../state/virtual-server.ts";
 import {
   findBackends,
   leftoverRemoval,
+  noEarlierRuns,
   removePortals,
   reportLeftoverChains,
 } from "../leftovers/remove-leftovers.ts";
-import { removeRules } from "../leftovers/rule-leftovers.ts";
-import type { Mode } from "../leftovers/rules-of-modes.ts";
 import { LocalhostNodePorts } from "../localhost/localhost-node-ports.ts";
 import { configureKernel, prepareKernel } from "../node/prepare-kernel.ts";
 import { servedBefore } from "../node/served-before.ts";
@@ -38,7 +37,7 @@ export async function beginIpvs(parts: ModeContext): Promise<RunningMode> {
     live,
     families,
   );
-  const leftovers = { clock: parts.clock, log, ran: parts.modeRecord?.earlier ?? new Set<Mode>() };
+  const leftovers = { clock: parts.clock, log, runs: parts.modeRecord ?? noEarlierRuns };
   reportLeftoverChains(backends, config, leftovers);
   const removeOthers = leftoverRemoval(kernel, config, leftovers);
   return {
@@ -68,48 +67,31 @@ export async function beginIpvs(parts: ModeContext): Promise<RunningMode> {
       const isGone = await removeOthers(stop);
       if (stop.aborted) return false;
       await convertVirtualAddresses(kernel, config, log);
-      const areGone = [await removeEarlierRanges(loop, parts), await removeEarlierTunnels(parts)];
-      return areGone.every(Boolean) && isGone;
+      if (!isGone || hasEarlierRanges(loop, parts)) return false;
+      await removeTunnelNodes(parts);
+      return true;
     },
   };
 }
 
-/**
- * Removes the rules of earlier port ranges if `kubeIpvs.portRangeMarks` was removed. The first sync removes their virtual
- * servers. Returns false if something remains because the kernel rejected its removal.
- */
-async function removeEarlierRanges(
+/** Whether virtual servers with earlier marks remain because the kernel rejected their removal by the first sync. */
+function hasEarlierRanges(
   { view: { reconciler, history } }: Pick<SyncLoop, "view">,
-  { kernel, config, clock, log, modeRecord }: ModeContext,
-): Promise<boolean> {
-  const { portRangeMarks: marks = 0 } = config;
-  if ((modeRecord?.earlierMarks ?? []).every((mask) => mask === marks)) return true;
+  { config: { portRangeMarks: marks = 0 }, modeRecord }: ModeContext,
+): boolean {
+  if ((modeRecord?.earlierMarks ?? []).every((mask) => mask === marks)) return false;
   const foreign = new Set(history.foreignServers);
-  const isLeft = [...reconciler.cachedServers].some(
+  return [...reconciler.cachedServers].some(
     ([key, { virtualServer: server }]) =>
       server.protocol === "FWM" && !isWithinMask(server.port, marks) && !foreign.has(key),
   );
-  if (marks !== 0) return !isLeft;
-  const ofRanges = { modes: ["ipvs"], current: "ipvs" } as const;
-  const { iptables } = kernel;
-  return (await removeRules(kernel, iptables, config, { ...ofRanges, clock, log })) && !isLeft;
 }
 
-/** Removes the rules and sets of earlier tunnels if `kubeIpvs.tunnelForwarding` was turned off. */
-async function removeEarlierTunnels({
-  kernel,
-  config,
-  clock,
-  log,
-  modeRecord,
-}: ModeContext): Promise<boolean> {
+/** Removes the sets of earlier tunnels. Their rules must have been removed. */
+async function removeTunnelNodes({ kernel, config, modeRecord }: ModeContext): Promise<void> {
   const hadMarks = (modeRecord?.earlierMarks ?? []).length > 0;
-  if (config.tunnelForwarding || config.observeOnly || !hadMarks) return true;
-  const ofTunnels = { modes: ["ipvs"], current: "ipvs" } as const;
-  if (!(await removeRules(kernel, kernel.iptables, config, { ...ofTunnels, clock, log })))
-    return false;
+  if (config.tunnelForwarding || config.observeOnly || !hadMarks) return;
   for (const family of ipFamilies) await kernel.ipSets.destroy(setFor("tunnelNodes", family).name);
-  return true;
 }
 
 /** Removes virtual IPs that an earlier run bound with the other value of `kubeIpvs.virtualAddresses`. */

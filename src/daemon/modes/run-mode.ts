@@ -1,5 +1,4 @@
 import { onceSynced } from "../leftovers/once-synced.ts";
-import { removeEarlierTunnelLinks } from "../leftovers/rule-leftovers.ts";
 import { BackendWatch } from "../node/backend-watch.ts";
 import { rememberServers } from "../node/node-network.ts";
 import { startingEvent } from "../report/events.ts";
@@ -8,7 +7,6 @@ import { sourceListener } from "../sync/source-listener.ts";
 import type { ModeContext, RunningMode } from "./mode.ts";
 
 export type RunModeContext = Pick<ModeContext, "events"> &
-  Partial<Pick<ModeContext, "kernel">> &
   Pick<DaemonContext, "config" | "clock" | "log" | "health" | "metrics" | "source" | "fail"> &
   Pick<DaemonContext, "modeRecord" | "notReadyTaint" | "onReport">;
 
@@ -49,7 +47,6 @@ export async function runMode<M extends BegunMode>(
   const removeLeftovers = onceSynced({ ...parts, stop: stopped.signal }, async () => {
     if (mode.removeLeftovers === undefined) return true;
     await loop.settled();
-    if (!(await removeEarlierTunnelLinks(parts.kernel ?? {}, config, parts.log))) return false;
     const isGone = await mode.removeLeftovers(stopped.signal);
     if (isGone && !stopped.signal.aborted) modeRecord?.tidied(config.mode);
     return isGone;

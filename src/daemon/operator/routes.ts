@@ -30,11 +30,11 @@ export interface AnswerSources {
 
 /** `target` is the request's path and query, as received. */
 export async function answerTo(target: string, sources: AnswerSources): Promise<OperatorAnswer> {
-  const { path } = splitTarget(target);
+  const { path, parameters } = splitTarget(target);
   if (path === "/v1/status") {
     const view = sources.view();
     if (view?.mode === "ipvs") await readDriftedAgain(view);
-    const object = await inSlices(sources.clock, statusOf(sources.status()));
+    const object = await inSlices(sources.clock, statusOf(sources.status(), parameters.has("all")));
     return { kind: "object", status: 200, object };
   }
   if (path === "/v1/config") {

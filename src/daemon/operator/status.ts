@@ -29,11 +29,12 @@ export interface StatusSources {
   readonly view: ModeView | undefined;
 }
 
-/** Maximum number of listed objects of each kind. The counts include all of them. */
-const maxListed = 100;
+/** Maximum number of listed objects of each kind, unless all are requested. The counts include all of them. */
+const mostListed = 100;
 
 /** Builds the status. Yields regularly while it counts objects, which is slow. */
-export function* statusOf(sources: StatusSources): Generator<void, Status> {
+export function* statusOf(sources: StatusSources, isWhole = false): Generator<void, Status> {
+  const maxListed = isWhole ? Number.POSITIVE_INFINITY : mostListed;
   const { view, health, apiContact } = sources;
   const config = view?.config ?? sources.config;
   const invalidObjects = sources.source?.invalidObjects?.() ?? [];
@@ -59,7 +60,7 @@ export function* statusOf(sources: StatusSources): Generator<void, Status> {
     ...syncsOf(history, secondsSince),
     counts,
     invalidObjects: invalidObjects.slice(0, maxListed),
-    ...troublesOf(history, sources.clock.monotonicMs(), secondsSince),
+    ...troublesOf(history, sources.clock.monotonicMs(), secondsSince, maxListed),
     ...(choice === undefined
       ? {}
       : {
@@ -117,6 +118,7 @@ function troublesOf(
   history: SyncHistory,
   nowMs: number,
   secondsSince: SecondsSince,
+  maxListed: number,
 ): Pick<
   Status,
   | "rejectedObjects"
@@ -127,6 +129,7 @@ function troublesOf(
   | "lastDrift"
 > {
   const { rejections, conflicts, reverted, manualWeights, lastDrift } = history;
+  const secondsUntil = (ms: number): number => Math.max(0, toTenth((ms - nowMs) / 1000));
   return {
     rejectedObjects: rejections.slice(0, maxListed).map((rejection) => ({
       subject: subjectText(rejection.subject),
@@ -135,7 +138,7 @@ function troublesOf(
       services: rejection.services,
       sinceSeconds: secondsSince(rejection.sinceMs),
       attempts: rejection.attempts,
-      retryInSeconds: Math.max(0, toTenth((rejection.dueMs - nowMs) / 1000)),
+      retryInSeconds: secondsUntil(rejection.dueMs),
     })),
     conflicts: conflicts.slice(0, maxListed).map(({ reason, service, note, remedy, sinceMs }) => ({
       reason,
@@ -149,6 +152,7 @@ function troublesOf(
       subject: subjectText(conflict.subject),
       drifts: conflict.driftCount,
       pauseSeconds: conflict.pauseMs / 1000,
+      retryInSeconds: secondsUntil(conflict.pausedUntilMs),
     })),
     manualWeights: manualWeights.slice(0, maxListed).map((one) => ({
       realServer: manualWeightText(one),

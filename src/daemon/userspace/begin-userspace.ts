@@ -14,7 +14,7 @@ import { listenAddressOf } from "../../userspace/listen-addresses.ts";
 import { UserspaceProxier } from "../../userspace/proxier.ts";
 import { listenerKey } from "../../userspace/service-listeners.ts";
 import { socketQuotas } from "../../userspace/service-quota.ts";
-import { leftoverRemoval } from "../leftovers/remove-leftovers.ts";
+import { leftoverRemoval, noEarlierRuns } from "../leftovers/remove-leftovers.ts";
 import { type RunModeContext, type RunOfMode, runMode } from "../modes/run-mode.ts";
 import type { ListenersView, ServedAddress } from "../operator/daemon-view.ts";
 import { connectionLimitEvent } from "../report/events.ts";
@@ -60,10 +60,12 @@ export async function beginUserspace(
     : undefined;
   const proxier = observed ?? openProxier(config, parts, usable);
   const reporter = new LoopReporter({ ...parts, nodeName: config.nodeName });
-  const ran = parts.modeRecord?.earlier ?? new Set();
-  const removal = whole && { removeLeftovers: leftoverRemoval(whole, config, { clock, log, ran }) };
+  const runs = parts.modeRecord ?? noEarlierRuns;
+  const removal = whole && {
+    removeLeftovers: leftoverRemoval(whole, config, { clock, log, runs }),
+  };
   const { mode, settled, reconfigure, stop } = await runMode(
-    { ...parts, config, ...(whole && { kernel: whole }) },
+    { ...parts, config },
     async (shared) => {
       const own = { proxier, families, reporter, tables: usable };
       const kernel = usable ?? socketlessNetwork;

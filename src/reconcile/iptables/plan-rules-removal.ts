@@ -31,6 +31,8 @@ export interface RulesRemovalInput {
   readonly kept: RuleNames;
   /** Chains to be removed later. They are emptied now if they jump to a leftover chain. */
   readonly emptied?: RuleNames;
+  /** Whether a sync will rewrite the current mode's chains first, so that what they refer to now does not matter. */
+  readonly isBeforeSync?: boolean;
   /** Undefined if our rules never have this form. */
   parse(text: string): Rule | undefined;
 }
@@ -44,6 +46,7 @@ export interface RulesRemoval {
 /** Removes jumps first, then chains. The removed modes' jumps are removed even if their target chains are kept. */
 export function planRulesRemoval(input: RulesRemovalInput): RulesRemoval {
   const { family, observed, leftover, kept: current, emptied = noNames, parse } = input;
+  const { isBeforeSync = false } = input;
   const keyOf = ({ table, name }: ObservedChain): string => chainKey(table, name);
   const isLeftover = (key: string): boolean => leftover.hasChain(key) && !current.hasChain(key);
   const present = observed.filter((chain) => isLeftover(keyOf(chain)));
@@ -54,7 +57,7 @@ export function planRulesRemoval(input: RulesRemovalInput): RulesRemoval {
   for (const chain of observed) {
     const key = keyOf(chain);
     const { table, name, rules } = chain;
-    if (names.has(key)) continue;
+    if (names.has(key) || (isBeforeSync && current.hasChain(key))) continue;
     const texts = rules.map(({ text }) => text);
     const isOurJump = (text: string): boolean =>
       leftover.hasJump(key, text) && !current.hasJump(key, text);

@@ -32,6 +32,8 @@ export interface ReconcileConflict {
   readonly driftCount: number;
   /** Length of the current pause, or of the last one. */
   readonly pauseMs: number;
+  /** When the pause ends or ended (monotonic). */
+  readonly pausedUntilMs: number;
 }
 
 /** The repairs of the last ten minutes. */
@@ -133,7 +135,7 @@ export function distrusted(table: StatusTable, nowMs: number): ReadonlyMap<strin
 export function reconcileConflicts(table: StatusTable): readonly ReconcileConflict[] {
   return [...table.values()].flatMap(({ subject, repairs }) => {
     if (repairs === undefined || repairs.pauseMs === 0) return [];
-    const { kind, pauseMs, driftsAtMs } = repairs;
-    return [{ kind, subject, pauseMs, driftCount: driftsAtMs.length }];
+    const { kind, pauseMs, pausedUntilMs, driftsAtMs } = repairs;
+    return [{ kind, subject, pauseMs, pausedUntilMs, driftCount: driftsAtMs.length }];
   });
 }

@@ -13,6 +13,7 @@ import type { RunContext } from "../../../src/daemon/run.ts";
 import type { DoctorReport } from "../../../src/doctor/render.ts";
 import { failuresIn } from "../../support/failure-lines.ts";
 import { type CommandRun, type Fakes, runCommand } from "../../support/run-command.ts";
+import { well } from "../../support/well-status.ts";
 
 const fileText =
   "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: ipvs\nfoo: 1\n";
@@ -63,9 +64,9 @@ async function run(args: readonly string[], fakes: Fakes = {}): Promise<Outcome>
         }),
       },
       plan: {
-        async planSync(config, parts) {
+        async planSync(config, parts, daemon) {
           note("plan", config);
-          return (await fakes.plan?.planSync?.(config, parts)) ?? nothing;
+          return (await fakes.plan?.planSync?.(config, parts, daemon)) ?? nothing;
         },
         async planApplied(config, parts, file) {
           note(`plan -f ${file.name}`, config);
@@ -104,6 +105,7 @@ function reportOf(verdict: DoctorReport["verdict"]): DoctorReport {
   return { apiVersion, kind: "DoctorReport", verdict, checks: [], skipped: [] };
 }
 
+type PlanSync = NonNullable<NonNullable<Fakes["plan"]>["planSync"]>;
 type CleanUp = NonNullable<NonNullable<Fakes["daemon"]>["cleanUpNode"]>;
 
 describe("the program", () => {
@@ -442,23 +444,30 @@ describe("--strict", () => {
     const asked: string[] = [];
     const server = createServer(({ url = "" }, response) => {
       asked.push(url);
-      response.end(JSON.stringify({ apiVersion, kind: "Configuration", configuration }));
+      const config = { apiVersion, kind: "Configuration", configuration };
+      response.end(JSON.stringify(url === "/v1/config" ? config : well));
     });
+    const daemons: unknown[] = [];
+    const planSync: PlanSync = async (_config, _parts, daemon) => {
+      daemons.push(daemon?.status);
+      return noChanges;
+    };
     await new Promise<void>((resolve) => server.listen(socket, resolve));
     try {
       const at = `--kube-ipvs-operator-socket=${socket}`;
       for (const command of ["plan", "doctor"]) {
-        const { code, err, calls } = await run([command, at]);
+        const { code, err, calls } = await run([command, at], { plan: { planSync } });
         assert.deepEqual([code, err], [0, ""]);
         const [, config] = calls[0] ?? assert.fail();
         assert.deepEqual(
           [config.mode, config.scheduler, config.logging.verbosity],
           ["iptables", "wlc", 0],
         );
-        const given = await run([command, at, "--ipvs-scheduler=lc"]);
+        const given = await run([command, at, "--ipvs-scheduler=lc"], { plan: { planSync } });
         assert.deepEqual(given.calls[0]?.[1].scheduler, "lc");
       }
-      assert.deepEqual(asked, ["/v1/config", "/v1/config"]);
+      assert.deepEqual(asked, ["/v1/config", "/v1/status?all=true", "/v1/config"]);
+      assert.deepEqual(daemons, [well, undefined]);
     } finally {
       server.close();
       rmSync(folder, { recursive: true });

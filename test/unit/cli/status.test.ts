@@ -12,50 +12,7 @@ import { version as programVersion } from "../../../src/base/version.ts";
 import { acquireInstanceLock } from "../../../src/daemon/process/instance-lock.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { type CommandRun, runCommand } from "../../support/run-command.ts";
-
-const well: Status = {
-  apiVersion: "kube-ipvs/v1",
-  kind: "Status",
-  verdict: "OK",
-  summary: "OK, 1,204 Services, last sync 3 s ago, took 4.1 ms",
-  problems: [],
-  node: { name: "node-1", isEligible: true },
-  mode: "ipvs",
-  observeOnly: false,
-  ipFamilies: ["IPv4", "IPv6"],
-  scheduler: "rr",
-  source: { kind: "cluster", server: "10.0.0.1:6443", lastAnswerSeconds: 12 },
-  lastFullSync: { ageSeconds: 7_800, durationMs: 120.5 },
-  lastPartialSync: { ageSeconds: 3, durationMs: 4.1 },
-  counts: {
-    services: 1_204,
-    endpoints: 12_040,
-    virtualServers: 1_300,
-    realServers: 13_000,
-    draining: 2,
-    rejectedObjects: 0,
-    conflicts: 0,
-    foreignVirtualServers: 1,
-    possiblyOwnedVirtualServers: 0,
-    drifts: 0,
-    backingOffRepairs: 0,
-    manualWeights: 0,
-    answeredWeights: 0,
-    unansweredWeights: 0,
-    ejectedEndpoints: 0,
-    ignoredAnnotations: 0,
-    invalidObjects: 0,
-  },
-  rejectedObjects: [],
-  conflicts: [],
-  backingOffRepairs: [],
-  manualWeights: [],
-  ignoredAnnotations: [],
-  invalidObjects: [],
-  iptables: { backend: "nft", reason: "kubelet uses it" },
-  versions: { program: "0.2.0", nodeJs: "24.1.0", kernel: "6.1.0" },
-  process: { pid: 1, uptimeSeconds: 7_802 },
-};
+import { well } from "../../support/well-status.ts";
 
 const troubled: Status = {
   ...well,

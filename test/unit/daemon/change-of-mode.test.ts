@@ -87,6 +87,7 @@ describe("a change of mode", () => {
     const tidied: string[] = [];
     const modeRecord = {
       earlier: new Set(["iptables"]),
+      earlierMarks: [],
       begin() {},
       tidied: (mode: string) => void tidied.push(mode),
     } as unknown as ModeRecord;

@@ -112,7 +112,8 @@ class PairNode {
 
   /** Writes the rules of userspace mode without a listener, and removes leftovers. */
   async #runUserspace(config: Config): Promise<void> {
-    const context = { clock: this.#clock, log: silentLogger, ran: new Set(this.#ran) };
+    const runs = { earlier: new Set(this.#ran), earlierMarks: this.#marks };
+    const context = { clock: this.#clock, log: silentLogger, runs };
     this.#ran.add("userspace");
     await new Portals(this.#kernel, ipFamilies, { clock: this.#clock }).sync([]);
     const remove = leftoverRemoval(this.#kernel, config, context);

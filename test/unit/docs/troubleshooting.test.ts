@@ -91,7 +91,7 @@ const problems: readonly string[] = [
     history.conflicts = [conflict("claimed-by-another-service")];
   }),
   ...messages((history) => {
-    history.reverted = [{ ...link, driftCount: 4, pauseMs: 1_000 }];
+    history.reverted = [{ ...link, driftCount: 4, pauseMs: 1_000, pausedUntilMs: 0 }];
   }),
 ];
 

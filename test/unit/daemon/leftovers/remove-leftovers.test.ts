@@ -6,6 +6,7 @@ import type { Config } from "../../../../src/config/config.ts";
 import {
   findBackends,
   leftoverRemoval,
+  noEarlierRuns,
   removePortals,
   reportLeftoverChains,
 } from "../../../../src/daemon/leftovers/remove-leftovers.ts";
@@ -63,7 +64,11 @@ function removal(
   ran: readonly Mode[] = [],
   node: Kernel = Object.assign(kernel, { unusedBackends }),
 ): () => Promise<boolean> {
-  const context = { clock: new FakeClock(), log, ran: new Set(ran) };
+  const context = {
+    clock: new FakeClock(),
+    log,
+    runs: { earlier: new Set(ran), earlierMarks: [] },
+  };
   const remove = leftoverRemoval(node, config, context);
   return () => remove(new AbortController().signal);
 }
@@ -90,7 +95,7 @@ describe("rules of iptables mode", () => {
 
   it("are reported in one line when IPVS mode starts, with a way to remove them", async () => {
     leaveIptablesMode(unusedBackend);
-    reportLeftoverChains([kernel.iptables, unusedBackend], ipvs, { log, ran: new Set() });
+    reportLeftoverChains([kernel.iptables, unusedBackend], ipvs, { log, runs: noEarlierRuns });
     const [line] = log.lines;
     assert.deepEqual(
       [line?.level, line?.keys["chainCount"], line?.keys["backends"], line?.keys["ipFamilies"]],
@@ -100,8 +105,11 @@ describe("rules of iptables mode", () => {
       String(line?.keys["advice"]),
       /removeLeftovers: true, or .* kube-ipvs --cleanup on this node$/,
     );
-    reportLeftoverChains([kernel.iptables], ipvs, { log, ran: new Set(["iptables"]) });
-    reportLeftoverChains([new FakeKernel().iptables], ipvs, { log, ran: new Set() });
+    reportLeftoverChains([kernel.iptables], ipvs, {
+      log,
+      runs: { ...noEarlierRuns, earlier: new Set(["iptables"]) },
+    });
+    reportLeftoverChains([new FakeKernel().iptables], ipvs, { log, runs: noEarlierRuns });
     assert.equal(log.lines.length, 1);
   });
 

@@ -14,13 +14,14 @@ import { silentLogger } from "../../../../src/base/log.ts";
 import { loadConfig } from "../../../../src/config/load-config.ts";
 import { planOptionsOf } from "../../../../src/daemon/node/node-facts.ts";
 import { readNodeNetwork } from "../../../../src/daemon/node/node-network.ts";
+import { planOf } from "../../../../src/daemon/print-plan.ts";
 import { ProxyHealth } from "../../../../src/daemon/report/proxy-health.ts";
 import {
   beginUserspace,
   type RunningUserspace,
 } from "../../../../src/daemon/userspace/begin-userspace.ts";
 import { socketlessNetwork } from "../../../../src/daemon/userspace/open-userspace-kernel.ts";
-import { planOf } from "../../../../src/daemon/userspace/print-userspace-plan.ts";
+import { listenerObject } from "../../../../src/daemon/userspace/print-userspace-plan.ts";
 import { listListeningSockets } from "../../../../src/kernel/listening-sockets.ts";
 import type { Holders } from "../../../../src/plan/claims/claim.ts";
 import { portalRules } from "../../../../src/userspace/portal-rules.ts";
@@ -131,7 +132,9 @@ class Stage {
     const wanted = await wantedListeners(tracker, options, held, kernel.iptables);
     const node = { kernel, families, sockets: listListeningSockets() };
     const plan = await planUserspace(wanted, node, config);
-    return planView.blocks(planOf(plan.toOpen, plan.rules, []), false).join("\n");
+    const rules = await planOf(plan.rules, config, undefined);
+    const answer = { ...rules, listeners: plan.toOpen.map(listenerObject) };
+    return planView.blocks(answer, false).join("\n");
   }
 }
 

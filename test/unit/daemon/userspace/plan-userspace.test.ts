@@ -4,8 +4,9 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { type Plan, planView } from "../../../../src/answer/plan.ts";
 import type { IpAddress } from "../../../../src/base/ip.ts";
+import { planOf as ofDaemon } from "../../../../src/daemon/print-plan.ts";
 import {
-  planOf as answerOf,
+  listenerObject,
   sctpPortsOf,
 } from "../../../../src/daemon/userspace/print-userspace-plan.ts";
 import type { ListeningSocket } from "../../../../src/kernel/listening-sockets.ts";
@@ -71,7 +72,9 @@ async function planOf({
   const wanted = await wantedListeners(tracker, options, record, kernel?.iptables);
   const config = { bindAddress: ip(bindAddress) };
   const plan = await planUserspace(wanted, { kernel, sockets, families: ["IPv4"] }, config);
-  return { ...plan, answer: answerOf(plan.toOpen, plan.rules, sctpPortsOf(tracker)) };
+  const listeners = plan.toOpen.map(listenerObject);
+  const ofRules = await ofDaemon(plan.rules, { manualWeights: "keep" }, undefined);
+  return { ...plan, answer: { ...ofRules, listeners, sctpPorts: sctpPortsOf(tracker) } };
 }
 
 function textOf({ answer }: { readonly answer: Plan }): string {

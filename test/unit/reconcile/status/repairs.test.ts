@@ -50,7 +50,13 @@ describe("repairs", () => {
     change(1);
     assert.equal(isBackingOff(table, drift.subject, nowMs), true);
     assert.deepEqual(reconcileConflicts(table), [
-      { kind: "address", subject: drift.subject, driftCount: 5, pauseMs: 30_000 },
+      {
+        kind: "address",
+        subject: drift.subject,
+        driftCount: 5,
+        pauseMs: 30_000,
+        pausedUntilMs: 35_000,
+      },
     ]);
     assert.equal(isBackingOff(table, drift.subject, nowMs + 29_999), true);
     assert.equal(isBackingOff(table, drift.subject, nowMs + 30_000), false);
