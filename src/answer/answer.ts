@@ -1,4 +1,5 @@
 /** Creates and parses answers, and defines the exit codes of commands that print them. Pure. */
+import { errorText } from "../base/error-text.ts";
 import { isRecord } from "../base/is-record.ts";
 import { parseJson } from "../base/parse-json.ts";
 import { version } from "../base/version.ts";
@@ -24,35 +25,24 @@ export const exitCodes = {
   wrong: 2,
 } as const;
 
-/** Fields that are required to show an answer. */
-const neededFields: Readonly<Record<keyof Answers, readonly string[]>> = {
-  Status: [
-    ...["verdict", "summary", "node", "mode", "ipFamilies", "source", "counts", "versions"],
-    ...["process", "rejectedObjects", "conflicts", "backingOffRepairs", "manualWeights"],
-    "ignoredAnnotations",
-  ],
-  Configuration: ["configuration"],
-  ServiceList: ["items"],
-  DrainList: ["items"],
-  History: ["items"],
-  PlanFacts: [
-    ...["mode", "families", "destinations", "services", "rules", "forwards", "virtualServers"],
-    ...["setEntries", "boundAddresses", "listeners"],
-  ],
-};
-
-/** Parses a daemon's answer. Throws if it has a different kind or lacks fields because the daemon's version differs. */
+/**
+ * Parses a daemon's answer. Throws if it has a different kind. If the daemon has a different version, the answer may lack
+ * fields; see {@link otherVersion}.
+ */
 export function readAnswer<Kind extends keyof Answers>(kind: Kind, text: string): Answers[Kind] {
   const answer = parseJson(text);
   const fields = isRecord(answer) ? answer : {};
-  const isExpected = fields["apiVersion"] === apiVersion && fields["kind"] === kind;
-  const missing = neededFields[kind].filter((name) => fields[name] === undefined);
-  if (isExpected && missing.length === 0) return answer as Answers[Kind];
-  const found = isExpected
-    ? `${kind} without ${missing.join(", ")}`
-    : `${fields["kind"] ?? "no kind"} of ${fields["apiVersion"] ?? "no apiVersion"}`;
-  throw new Error(
-    `The daemon answered with ${found}, but this command (kube-ipvs ${version}) expects ${kind} of ${apiVersion}. ` +
-      "The daemon has a different version: run the command in the daemon's container (kubectl exec)",
+  if (fields["apiVersion"] === apiVersion && fields["kind"] === kind)
+    return answer as Answers[Kind];
+  const found = `${fields["kind"] ?? "no kind"} of ${fields["apiVersion"] ?? "no apiVersion"}`;
+  throw otherVersion(`it is ${found} instead of ${kind} of ${apiVersion}`);
+}
+
+/** The error for an answer that this program does not understand. `reason`: what is wrong with the answer. */
+export function otherVersion(reason: unknown): Error {
+  return new Error(
+    `Cannot use the daemon's answer: ${errorText(reason)}. The daemon has a different version than this command ` +
+      `(kube-ipvs ${version}): run the command in the daemon's container (kubectl exec)`,
+    { cause: reason },
   );
 }

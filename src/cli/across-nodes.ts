@@ -118,46 +118,55 @@ export function nodesText(
 function comparisonOf(all: readonly NodeAnswer[]): Comparison {
   const nodes = new Map<string, NodeServices>();
   const silent: NodeDifference[] = [];
-  for (const { node, answer, error = otherVersion } of all) {
-    if (isRecord(answer) && answer["kind"] === "NodeServices")
-      nodes.set(node, answer as unknown as NodeServices);
+  for (const { node, answer, error = otherVersionText } of all) {
+    if (isComparable(answer)) nodes.set(node, answer);
     else silent.push({ node, difference: error });
   }
   const items = [...silent, ...differencesBetween(nodes)];
   return { ...listOf("Comparison", items), nodeCount: nodes.size };
 }
 
-const otherVersion = "the answer is from a different version of kube-ipvs (-o json shows it)";
-
-interface NodeRow<Row> {
-  readonly node: string;
-  /** Undefined if the node did not answer. */
-  readonly row?: Row;
-  readonly error?: string;
+function isComparable(answer: unknown): answer is NodeServices {
+  try {
+    differencesBetween(new Map([["", answer as NodeServices]]));
+    return isRecord(answer) && answer["kind"] === "NodeServices";
+  } catch {
+    return false;
+  }
 }
 
-/** Nodes without an answer come first. */
+const otherVersionText = "the answer is from a different version of kube-ipvs (-o json shows it)";
+
+/** One line of the table. */
+interface NodeRow {
+  readonly node: string;
+  readonly order: string;
+  readonly cells: readonly (string | number | undefined)[];
+}
+
+/** Nodes without an answer, or with one from a different version, come first. */
 function blocksOf<Answer, Row>(
   { columns, rowsOf, orderOf = () => "" }: NodeRows<Answer, Row>,
   items: readonly NodeAnswer[],
 ): ReturnType<typeof table>[] | string[] {
-  const rows = items.flatMap(({ node, answer, error }): readonly NodeRow<Row>[] => {
-    if (answer === undefined) return [{ node, error: error ?? "no answer" }];
+  const failed = (node: string, error: string): readonly NodeRow[] => [
+    { node, order: "", cells: [...columns.slice(1).map(() => ""), error] },
+  ];
+  const rows = items.flatMap(({ node, answer, error = "no answer" }): readonly NodeRow[] => {
+    if (answer === undefined) return failed(node, error);
     try {
-      return rowsOf(answer as Answer).map((row) => ({ node, row }));
+      return rowsOf(answer as Answer).map((row) => {
+        const cells = columns.map((column) => column.cell(row));
+        return { node, order: orderOf(row), cells };
+      });
     } catch {
-      return [{ node, error: otherVersion }];
+      return failed(node, otherVersionText);
     }
   });
   if (rows.length === 0) return ["No results on any node"];
-  const order = ({ row }: NodeRow<Row>): string => (row === undefined ? "" : orderOf(row));
-  const sorted = rows.toSorted((one, other) => byName(order(one), order(other)));
-  const last = columns.at(-1);
-  const all = columns.map((column): Column<NodeRow<Row>> => {
-    const { color: _, ...shape } = column;
-    const cell = ({ row, error }: NodeRow<Row>) =>
-      row === undefined ? (column === last ? error : "") : column.cell(row);
-    return { ...shape, cell };
+  const sorted = rows.toSorted((one, other) => byName(one.order, other.order));
+  const all = columns.map(({ color: _, ...shape }, index): Column<NodeRow> => {
+    return { ...shape, cell: ({ cells }) => cells[index] };
   });
   return [table([{ title: "NODE", cell: ({ node }) => node }, ...all], sorted)];
 }

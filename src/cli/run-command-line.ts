@@ -120,7 +120,10 @@ async function runCommand(line: CalledCommand, process: ProcessContext): Promise
     runLoaded(values, context, line, async (loaded) => {
       const used =
         command.usesRunningConfig === true ? await runningConfig(loaded, values, context) : loaded;
-      return await command.run(contextOf(line, used, context, used !== loaded));
+      const full = contextOf(line, used, context, used !== loaded);
+      return await command.run(full).catch((error) => {
+        throw full.source.reasonFor(error);
+      });
     });
   if (command.drawsItself === true) return await runIn(process);
   return await withSlowNotice(`kube-ipvs ${command.name}`, process, runIn);

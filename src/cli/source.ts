@@ -1,10 +1,10 @@
 /** Answers questions about this node from its daemon, or from a dry run of the first sync. */
-import { readAnswer } from "../answer/answer.ts";
+import { otherVersion, readAnswer } from "../answer/answer.ts";
 import type { Answers } from "../answer/answers.ts";
 import { type Asked, askDaemon, type Question } from "../daemon/operator/ask-daemon.ts";
 
 export interface Source {
-  /** Asks the daemon. Rejects if the daemon has a different version. */
+  /** Asks the daemon. Rejects if it answers something else. */
   readonly askDaemon: <Kind extends keyof Answers>(
     question: Question<Kind>,
   ) => Promise<Asked<Kind>>;
@@ -24,6 +24,8 @@ export interface Source {
     question: Question<Kind>,
     instead: string,
   ) => Promise<Answers[Kind]>;
+  /** The reason for an error: fields are missing if the daemon has answered and has a different version. */
+  readonly reasonFor: (error: unknown) => unknown;
 }
 
 export function sourceOn(
@@ -32,8 +34,13 @@ export function sourceOn(
   writeErr: (text: string) => void,
 ): Source {
   let isReported = false;
+  let hasAnswered = false;
   const source: Source = {
-    askDaemon: (question) => askDaemon(path, question),
+    askDaemon: async (question) => {
+      const asked = await askDaemon(path, question);
+      hasAnswered ||= asked.kind === "answer";
+      return asked;
+    },
     askRunning: async (question) => {
       const asked = await source.askDaemon(question);
       if (asked.kind === "answer") return asked.answer;
@@ -52,6 +59,7 @@ export function sourceOn(
       isReported = true;
       return await source.askFirstSync(question);
     },
+    reasonFor: (error) => (hasAnswered && error instanceof TypeError ? otherVersion(error) : error),
   };
   return source;
 }

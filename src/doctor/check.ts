@@ -1,4 +1,5 @@
 /** Types for checks and their findings. */
+import { otherVersion } from "../answer/answer.ts";
 import { errorText } from "../base/error-text.ts";
 import type { Host, Node } from "./node.ts";
 
@@ -42,7 +43,7 @@ export interface Check extends CheckTopic {
 }
 
 interface CheckDefinition<Facts> extends CheckTopic {
-  /** If `read` throws, the verdict is `unknown`. */
+  /** If this or `judge` throws, the verdict is `unknown`. */
   readonly read: (node: Node) => Facts | Promise<Facts>;
   /** Pure. */
   readonly judge: (facts: Facts, host: Host) => Judgement;
@@ -52,13 +53,12 @@ export function check<Facts>({ read, judge, ...topic }: CheckDefinition<Facts>):
   return {
     ...topic,
     async run(node) {
-      let facts: Facts;
       try {
-        facts = await read(node);
+        return judge(await read(node), node);
       } catch (error) {
-        return unknown(errorText(error));
+        const isOfDaemon = topic.needs?.includes("daemon") === true && error instanceof TypeError;
+        return unknown(errorText(isOfDaemon ? otherVersion(error) : error));
       }
-      return judge(facts, node);
     },
   };
 }

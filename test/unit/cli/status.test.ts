@@ -181,7 +181,7 @@ Not checked          rules of other software, routes and settings: run kube-ipvs
     }
     await running;
     assert.deepEqual(ended.out.match(/^(?:OK|Degraded)\b/gm), ["OK", "Degraded"]);
-    assert.match(ended.err, /The daemon answered with no kind/);
+    assert.match(ended.err, /it is no kind/);
   });
 
   it("prints JSON and YAML unchanged", async () => {
@@ -271,18 +271,25 @@ Not checked          rules of other software, routes and settings: run kube-ipvs
     assert.match((await run()).out, /\(HTTP 408: the daemon closed the connection; /);
   });
 
-  it("reports a daemon with a different version", async () => {
-    await answer(
-      200,
-      JSON.stringify({ apiVersion: "kube-ipvs/v1", kind: "Status", verdict: "OK" }),
-    );
-    const { code, err } = await run();
-    assert.equal(code, 1);
-    assert.match(err, /^kube-ipvs status: The daemon answered with Status without summary, node, /);
-    assert.match(
-      err,
-      /The daemon has a different version: run the command in the daemon's container/,
-    );
+  for (const missing of ["summary", "invalidObjects", "node", "counts.services"]) {
+    it(`reports a daemon with a different version whose answer lacks ${missing}`, async () => {
+      const [name = "", field] = missing.split(".");
+      const { [name]: _, ...rest }: Record<string, unknown> = { ...well };
+      const counts = { ...well.counts, services: undefined };
+      await answer(200, JSON.stringify(field === undefined ? rest : { ...rest, counts }));
+      const { code, out, err } = await run();
+      assert.deepEqual([code, out], [1, ""]);
+      assert.match(
+        err,
+        /^kube-ipvs status: Cannot use the daemon's answer: .* a different version than this command \(kube-ipvs \S+\): run the command in the daemon's container/,
+      );
+      assert.equal(err.split("\n").length, 2);
+    });
+  }
+
+  it("reports a daemon that answers something else", async () => {
+    await answer(200, JSON.stringify({ ...well, apiVersion: "kube-ipvs/v2" }));
+    assert.match((await run()).err, /it is Status of kube-ipvs\/v2 instead of Status of /);
   });
 
   it("waits 5 seconds for a hanging daemon", { timeout: 60_000 }, async () => {

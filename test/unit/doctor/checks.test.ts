@@ -1,6 +1,7 @@
 /** Tests each check with each of its verdicts. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import type { Status } from "../../../src/answer/answers.ts";
 import type { PacketLoss, PathStep } from "../../../src/answer/explanation.ts";
 import type { Judgement, Verdict } from "../../../src/doctor/check.ts";
 import { checks } from "../../../src/doctor/examine.ts";
@@ -673,6 +674,12 @@ const cases: readonly Case[] = [
     says: /no kube-ipvs/,
   },
   { check: "conflicts", verdict: "unknown", node: { daemon: unreadable }, says: /EACCES/ },
+  {
+    check: "conflicts",
+    verdict: "unknown",
+    node: { daemon: known({ counts: {} } as unknown as Status) },
+    says: /^Cannot use the daemon's answer: .* different version than this command/,
+  },
 
   { check: "strict-arp", verdict: "ok", node: {}, says: /no MetalLB/ },
   {
