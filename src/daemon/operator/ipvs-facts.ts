@@ -6,6 +6,7 @@ import { type Destination, type PlannedState, withoutIpvs } from "../../answer/a
 import { type ServiceRow, serverKeyOf } from "../../answer/rows.ts";
 import type { ServiceName } from "../../api/objects.ts";
 import { familyOf, type IpAddress, type IpFamily, isLoopback } from "../../base/ip.ts";
+import { inSlices } from "../../base/time-slice.ts";
 import { loopbackNodePorts } from "../../plan/loopback-node-ports.ts";
 import type { ServicePortPlan } from "../../plan/service-port-plan.ts";
 import { allSetsFor, setFor } from "../../plan/sets.ts";
@@ -26,7 +27,10 @@ export async function ipvsFacts(
   from: IpAddress | undefined,
 ): Promise<PlannedState> {
   const { desired } = view.plan;
-  const forwards = destinations.flatMap((destination) => forwardOf(view, destination));
+  const forwards: PlannedState["forwards"][number][] = [];
+  for (const destination of destinations) {
+    forwards.push(...(await inSlices(view.clock, forwardOf(view, destination))));
+  }
   const concerned = [...destinations, ...forwards.map(({ to }) => to)];
   const keys = concerned.flatMap((destination) => keysOf(view, destination));
   const addresses = [
@@ -89,12 +93,16 @@ export function destinationsOf(
 
 /**
  * The node port behind a loopback address. For loopback addresses only, this iterates over all Services because there
- * is no index by node port.
+ * is no index by node port. Yields after each Service.
  */
-function forwardOf({ config, plan }: DaemonView, from: Destination): PlannedState["forwards"] {
+function* forwardOf(
+  { config, plan }: DaemonView,
+  from: Destination,
+): Generator<void, PlannedState["forwards"]> {
   if (!config.localhostNodePorts || !isLoopback(from.address)) return [];
   const family = familyOf(from.address);
   for (const service of plan.tracker.serviceNames()) {
+    yield;
     const nodePorts = plan.desired
       .plansOf(service, family)
       .flatMap((one) => loopbackNodePorts({ family, servicePorts: [one] }, plan.nodeIp(family)));

@@ -2,10 +2,10 @@
  * Generates Service rows one by one from the daemon's state. Reads the kernel only for connection counts.
  */
 
-import type { Destination } from "../../answer/answers.ts";
 import type { ServiceRow, ServicesQuery } from "../../answer/rows.ts";
-import { cidrText, familyOf, wildcardAddresses } from "../../base/ip.ts";
+import { cidrText, familyOf } from "../../base/ip.ts";
 import { portRangeText } from "../../base/port-range.ts";
+import { inSlices } from "../../base/time-slice.ts";
 import type { LostTo } from "../../plan/claims/claim.ts";
 import { isPolicyLocal } from "../../plan/frontends.ts";
 import { realServerKey } from "../../state/real-server.ts";
@@ -14,7 +14,7 @@ import { type ModeView, objectsOf } from "./daemon-view.ts";
 import { hasDrifted } from "./drifted-servers.ts";
 import { endpointRows, presentServers, type RowContext } from "./endpoint-rows.ts";
 import { claimedBy, lostReason, namesOf, serviceNames } from "./row-fields.ts";
-import { type WantedFrontend, wantedFrontends } from "./wanted-frontends.ts";
+import { findFrontends, type WantedFrontend, wantedFrontends } from "./wanted-frontends.ts";
 
 /** Number of virtual servers whose connection counts are read in one kernel request. */
 const serversPerRead = 50;
@@ -27,8 +27,12 @@ export async function* serviceRows(
   view: ModeView,
   query: ServicesQuery,
 ): AsyncGenerator<ServiceRow> {
+  const { destination } = query;
   const names = await serviceNames(objectsOf(view), view.clock, query);
-  const wanted = frontendsAt(wantedFrontends(view, names), query.destination);
+  const wanted =
+    destination === undefined
+      ? wantedFrontends(view, names)
+      : await inSlices(view.clock, findFrontends(view, names, destination));
   const context = { view, absence: absenceOf(view.history) };
   if (view.mode !== "ipvs" || !query.hasConnections) {
     for (const one of wanted) yield rowOf(one, context, query);
@@ -44,27 +48,6 @@ export async function* serviceRows(
       yield rowOf(one, { ...context, ...servers }, query);
     }
   }
-}
-
-function* frontendsAt(
-  all: Iterable<WantedFrontend>,
-  destination: Destination | undefined,
-): Generator<WantedFrontend> {
-  for (const one of all) if (destination === undefined || isAt(one, destination)) yield one;
-}
-
-/** Whether the frontend serves the address and port. A node port at the wildcard address serves all addresses. */
-function isAt(
-  { server, range }: WantedFrontend,
-  { protocol, address, port }: Destination,
-): boolean {
-  if (range !== undefined) {
-    const isOf = range.address === address && range.protocols.some((one) => one === protocol);
-    return isOf && range.ranges.some(({ first, last }) => first <= port && port <= last);
-  }
-  const isHere =
-    server.address === address || server.address === wildcardAddresses[familyOf(address)];
-  return isHere && server.port === port && server.protocol === protocol;
 }
 
 export function rowOf(

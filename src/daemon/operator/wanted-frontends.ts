@@ -3,8 +3,9 @@
  * with endpoints chosen by the same rules. Pure.
  */
 
+import type { Destination } from "../../answer/answers.ts";
 import type { EndpointSliceRecord, ServiceName, ServiceRecord } from "../../api/objects.ts";
-import { type IpFamily, wildcardAddresses } from "../../base/ip.ts";
+import { familyOf, type IpFamily, wildcardAddresses } from "../../base/ip.ts";
 import {
   type Endpoint,
   type EndpointsByPort,
@@ -74,6 +75,46 @@ export function* wantedFrontends(
       }
     }
   }
+}
+
+/** Finds the frontends that have an address and port. Yields after each Service, because there may be many. */
+export function* findFrontends(
+  view: DaemonView | ObjectsView,
+  names: Iterable<ServiceName>,
+  destination: Destination,
+): Generator<void, readonly WantedFrontend[]> {
+  const found: WantedFrontend[] = [];
+  for (const name of names) {
+    yield;
+    const ports = objectsOf(view).service(name)?.ports ?? [];
+    // A cheap check that excludes nearly all Services. In IPVS mode, Services also have port ranges.
+    const mayHave =
+      view.mode === "ipvs" ||
+      ports.some(({ port, nodePort }) => [port, nodePort].includes(destination.port));
+    if (!mayHave) continue;
+    for (const one of wantedFrontends(view, [name])) {
+      if (isAt(view, one, destination)) found.push(one);
+    }
+  }
+  return found;
+}
+
+function isAt(
+  view: DaemonView | ObjectsView,
+  { server, range, servicePort, kind }: WantedFrontend,
+  { protocol, address, port }: Destination,
+): boolean {
+  if (range !== undefined) {
+    const isOf = range.address === address && range.protocols.some((one) => one === protocol);
+    return isOf && range.ranges.some(({ first, last }) => first <= port && port <= last);
+  }
+  if (server.protocol !== protocol || servicePort.family !== familyOf(address)) return false;
+  if (server.address === address && server.port === port) return true;
+  // A cluster IP or node port has a single row, whichever of its addresses is requested.
+  if (view.mode === "ipvs" || (kind !== "cluster-ip" && kind !== "node-port")) return false;
+  return view
+    .frontends(servicePort, servicePort.family)
+    .some((own) => own.kind === kind && own.port === port && (own.address ?? address) === address);
 }
 
 /** Real servers of port ranges have port 0, and there is one for each address. */

@@ -143,6 +143,41 @@ describe("rows of Services", () => {
     });
   }
 
+  it("are searched for an address in many turns of the event loop", async () => {
+    const objects = Array.from({ length: 300 }, (_, at) => service({ name: `web-${at}` }));
+    await withNode(objects, async ({ view }) => {
+      let nowMs = 0;
+      let [sinceTurn, most] = [0, 0];
+      const { tracker, desired } = view.plan;
+      const counting = new Proxy(tracker, {
+        get(target, name) {
+          if (name === "service") sinceTurn += 1;
+          most = Math.max(most, sinceTurn);
+          const value = Reflect.get(target, name);
+          return typeof value === "function" ? value.bind(target) : value;
+        },
+      });
+      const plan = { ...view.plan, tracker: counting, desired };
+      const clock = {
+        ...view.clock,
+        monotonicMs: () => {
+          nowMs += 10;
+          return nowMs;
+        },
+      };
+      const turn = (): void => {
+        sinceTurn = 0;
+        if (most >= 0) setImmediate(turn).unref();
+      };
+      turn();
+      const destination = { protocol: "TCP", address: ip("192.0.2.1"), port: 80 } as const;
+      const rows = serviceRows({ ...view, plan, clock }, { ...all, destination });
+      assert.deepEqual(await listOf(rows), []);
+      assert.ok(most > 0 && most <= 64, `${most} Services in one turn`);
+      most = -1;
+    });
+  });
+
   it("contain each endpoint with its node, its conditions, and the kernel's connection counts", async () => {
     const endpoints = [endpoint("10.244.1.10", { nodeName: "node-1", zone: "z1" })];
     await withNode([service(), endpointSlice({ endpoints })], async (onNode) => {
