@@ -1,10 +1,10 @@
 /** Advice for the findings of an explanation. Pure. */
-import type { Explanation } from "./explanation.ts";
+import type { Explanation, TrackedConnection } from "./explanation.ts";
 
 /** Sentences for the operator. Empty if nothing is wrong. */
 export function adviceOn(explanation: Explanation): readonly string[] {
-  return [drift, foreignRules, noEndpoints, failedProbes, unanswered, staleEntries].flatMap(
-    (find) => find(explanation),
+  return [drift, foreignRules, noEndpoints, failedProbes, unanswered, staleFlows].flatMap((find) =>
+    find(explanation),
   );
 }
 
@@ -22,8 +22,12 @@ function foreignRules({ packets, differences }: Explanation): readonly string[] 
     .filter(({ planned }) => planned !== undefined)
     .flatMap(({ path, deliveries }) => [...path, ...deliveries.flatMap((one) => one.path)])
     .filter(({ isPlanned, isMaybe }) => !isPlanned && isMaybe !== true)
-    .map(({ table, chain, rule }) => `${table} ${chain} ${rule}`);
-  return [...new Set(steps)].map((rule) => `Remove the other software's rule: ${rule}`);
+    .map(({ table, chain, rule }) =>
+      table === "IPVS"
+        ? `Remove the other software's virtual server ${chain} (ipvsadm -D -f), or the rule that sets this mark`
+        : `Remove the other software's rule: ${table} ${chain} ${rule}`,
+    );
+  return [...new Set(steps)];
 }
 
 function noEndpoints({ service, endpoints }: Explanation): readonly string[] {
@@ -55,21 +59,27 @@ function silentText(endpoint: string): string {
   return `${endpoint} does not answer: check whether the pod exists, then check the network plugin and its policies (ip route get ${host}; ip neigh show ${host})`;
 }
 
-/** A client that keeps its UDP port keeps its conntrack entry, regardless of the rules. */
+/**
+ * The conntrack entries that send datagrams to an address that is not an endpoint. A client that keeps its UDP port
+ * keeps its entry, regardless of the rules.
+ */
 export function staleEntries({
   protocol,
   mode,
-  address,
   endpoints,
   connections,
 }: Pick<
   Explanation,
-  "protocol" | "mode" | "address" | "endpoints" | "connections"
->): readonly string[] {
+  "protocol" | "mode" | "endpoints" | "connections"
+>): readonly TrackedConnection[] {
   if (protocol !== "UDP" || mode === "userspace") return [];
   const known = new Set(endpoints.map((one) => `${one.address}:${one.port}`));
-  const stale = connections.conntrack.filter(({ answeredBy }) => !known.has(plain(answeredBy)));
-  return stale.map(
+  return connections.conntrack.filter(({ answeredBy }) => !known.has(plain(answeredBy)));
+}
+
+function staleFlows(explanation: Explanation): readonly string[] {
+  const { address } = explanation;
+  return staleEntries(explanation).map(
     ({ client, answeredBy }) =>
       `A conntrack entry sends datagrams from ${client} to ${answeredBy}, which is not an endpoint: run conntrack -D -p udp --orig-dst ${address}`,
   );

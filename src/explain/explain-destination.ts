@@ -2,6 +2,7 @@
 
 import type { ConflictNote, Destination, PlanFacts } from "../answer/answers.ts";
 import type { Connections, Explanation, PacketExplanation } from "../answer/explanation.ts";
+import { staleEntries } from "../answer/explanation-advice.ts";
 import { type ServiceRow, serverKeyOf } from "../answer/rows.ts";
 import { familyOf, hostPort, isLoopback, parseCidr } from "../base/ip.ts";
 import { chainKey, type Match } from "../state/rule.ts";
@@ -54,7 +55,8 @@ export function explainDestination(input: DestinationInput): Explanation {
         })
       : [originOf(only, originInput)];
   const isRemembered = connections.templates.length > 0;
-  const packetInput = { planned, observed, ranges, endpointCount, isRemembered };
+  const stale = staleEntries({ ...destination, mode, endpoints, connections });
+  const packetInput = { planned, observed, ranges, endpointCount, isRemembered, stale };
   const packets = origins.map((origin) => explainPacket(origin, packetInput));
   const virtualServer = observed.servers.get(key)?.virtualServer;
   return {

@@ -5,6 +5,7 @@ import type {
   PacketExplanation,
   PacketLoss,
   PathStep,
+  TrackedConnection,
   Verdict,
 } from "../answer/explanation.ts";
 import { type Cidr, hostPort } from "../base/ip.ts";
@@ -14,6 +15,7 @@ import { masqueradeText, sourceRangeText } from "./masquerade-text.ts";
 import type { Origin } from "./origins.ts";
 import { isFull } from "./packet/connection-limit.ts";
 import { byText } from "./packet/deliver.ts";
+import { staleDoubts } from "./packet/doubts.ts";
 import { follow } from "./packet/follow.ts";
 import { hashedServer } from "./packet/hashed-server.ts";
 import type { ListedServer, NodeState } from "./packet/node-state.ts";
@@ -31,14 +33,18 @@ export interface PacketInput {
   readonly isRemembered: boolean;
   /** Source ranges of this address and port. If empty, all clients are allowed. */
   readonly ranges: readonly Cidr[];
+  /** Conntrack entries that lead clients to an address that is not an endpoint. */
+  readonly stale: readonly TrackedConnection[];
 }
 
 /** Describes what the kernel does and, if it differs, what the planned state would do. */
 export function explainPacket(origin: Origin, input: PacketInput): PacketExplanation {
   const { packet, label } = origin;
   const { planned, observed, ranges, endpointCount } = input;
-  const path = pathIn(observed, origin, input);
-  const summary = packetSummary(path, origin, endpointCount);
+  const found = pathIn(observed, origin, input);
+  const stale = input.stale.filter(({ client }) => origin.isExample || isOf(client, packet));
+  const path = { ...found, steps: [...staleDoubts(packet, stale), ...found.steps] };
+  const summary = `${packetSummary(path, origin, endpointCount)}${foreignText(path, planned)}`;
   const plannedSummary = packetSummary(pathIn(planned, origin, input), origin, endpointCount);
   const masquerading = masqueradeText(path, observed.network);
   const { scheduled } = path.end.kind === "balanced" ? path.end : {};
@@ -47,15 +53,40 @@ export function explainPacket(origin: Origin, input: PacketInput): PacketExplana
     source: packet.source,
     ...(packet.inLink === "" ? {} : { inLink: packet.inLink }),
     verdict: verdictOf(path.end, packet),
-    summary,
+    summary: `${summary}${doubtText(path)}`,
     losses: lossesOf(path.end, planned),
     ...(plannedSummary === summary ? {} : { planned: plannedSummary }),
     ...(ranges.length === 0 ? {} : { sourceRange: sourceRangeText(packet, ranges, observed) }),
     ...(masquerading === undefined ? {} : { masquerading }),
     ...(scheduled === undefined ? {} : { scheduled: hostPort(scheduled.address, scheduled.port) }),
-    path: path.steps.map((step) => pathStep(step, planned)),
+    path: path.steps
+      .map((step) => pathStep(step, planned))
+      .filter((step) => step.table !== "IPVS" || !step.isPlanned),
     deliveries: groupsOf(endpointsOf(path.end), planned),
   };
+}
+
+function isOf(client: string, { source }: Packet): boolean {
+  return client.replace(/:\d+$/, "").replaceAll(/[[\]]/g, "") === source;
+}
+
+/** Names another program's virtual server that the packet's mark selects. */
+function foreignText({ steps }: PacketPath, { servers }: NodeState): string {
+  const step = steps.find(({ table, chain }) => table === "IPVS" && !servers.has(chain));
+  return step === undefined ? "" : `, by other software's virtual server ${step.chain}`;
+}
+
+/** For example: `; uncertain because of ip rule fwmark 0x1/0x1: lookup 100`. */
+function doubtText({ steps, end }: PacketPath): string {
+  const all = [...steps, ...endpointsOf(end).flatMap((endpoint) => endpoint.steps)];
+  const texts = new Set(
+    all
+      .filter(({ isMaybe }) => isMaybe)
+      .map(({ table, chain, rule }) => `${table} ${chain}: ${rule}`),
+  );
+  const [first] = texts;
+  const more = texts.size > 1 ? ` and ${texts.size - 1} more` : "";
+  return first === undefined ? "" : `; uncertain because of ${first}${more}`;
 }
 
 /** Packets lost to unplanned rules, missing routes or the kernel's own checks. */
@@ -171,7 +202,8 @@ function pathStep(
   planned: NodeState,
 ): PathStep {
   const rules = planned.chains.get(`${place.table} ${place.chain}`) ?? [];
-  const isRule = rules.some(({ text }) => text === rule);
+  const isServer = place.table === "IPVS" && planned.servers.has(place.chain);
+  const isRule = isServer || rules.some(({ text }) => text === rule);
   const isEntry = entries.every(({ set, entry }) => planned.sets.get(set)?.entries.has(entry));
   return {
     ...place,

@@ -36,7 +36,7 @@ export interface KernelReaders {
   readonly ipSets: Pick<IpSetsClient, "listSets" | "listEntries" | "listOtherEntries">;
   readonly link: Pick<DummyLink, "find" | "listAddresses" | "listGateways">;
   readonly routes: Pick<RoutesClient, "find">;
-  readonly links: Pick<RoutesClient, "listLinks">;
+  readonly links: Pick<RoutesClient, "listLinks" | "listMarkRules">;
   readonly conntrack: Pick<ConntrackClient, "listFlows">;
   readonly sysctl: SysctlClient;
   readonly sockets: { listListening(): readonly ListeningSocket[] };

@@ -119,6 +119,10 @@ describe("traffic that other settings on the node stop", () => {
         /are dropped by the strict reverse-path check: rp_filter of eth0 is 1, and the route to 192\.168\.10\.1 leaves through probe0\n/,
       );
       assert.equal(code, 2);
+      assert.match(
+        kubeIpvs(...asked).out,
+        /^Packets .* are balanced over .*; uncertain because of rp_filter eth0: strict, so packets that arrive there are dropped: the route to 192\.168\.10\.1 leaves through probe0\n/,
+      );
       const diagnosis = kubeIpvs("doctor").out;
       test.diagnostic(diagnosis);
       assert.match(diagnosis, /^warn +rp-filter +strict on .*eth0.*; [1-9]\d* packets? dropped/m);
@@ -130,6 +134,30 @@ describe("traffic that other settings on the node stop", () => {
     assert.match(unknown.err, /--in: there is no interface eth7 on this node/);
     assert.equal(unknown.code, 1);
     assert.equal(await connects("client", true), true);
+  });
+
+  it("explain names a routing rule that drops marked packets as uncertain", (test) => {
+    const marks = `-t mangle %s PREROUTING -d ${first.address} -j MARK --set-xmark 0x8/0x8`;
+    shell(`ip rule add fwmark 0x8/0x8 lookup 100; ip route add blackhole default table 100`);
+    shell(`iptables -w 5 ${marks.replace("%s", "-I")}`);
+    try {
+      const [source] = shell(
+        `ip route get ${first.address} from 192.168.10.1 iif eth0 mark 8 2>&1 || true`,
+      ).split("\n");
+      assert.match(source ?? "", /RTNETLINK answers/);
+      const { out } = kubeIpvs(
+        "explain",
+        "--from",
+        "192.168.10.1",
+        "--to",
+        `${first.address}:8080`,
+      );
+      test.diagnostic(out);
+      assert.match(out, /^Packets .*; uncertain because of ip rule fwmark 0x8\/0x8: lookup 100\n/);
+    } finally {
+      shell(`iptables -w 5 ${marks.replace("%s", "-D")}`);
+      shell(`ip rule del fwmark 0x8/0x8 lookup 100; ip route flush table 100`);
+    }
   });
 
   for (const kind of ["blackhole", "unreachable"]) {

@@ -112,7 +112,9 @@ function rememberedRoutes({ routes: lookup }: KernelReaders): Routes["find"] {
 }
 
 interface Known {
-  readonly readers: Pick<KernelReaders, "sysctl" | "sockets"> & { readonly routes: Routes };
+  readonly readers: Pick<KernelReaders, "sysctl" | "sockets" | "links"> & {
+    readonly routes: Routes;
+  };
   readonly facts: PlanFacts;
   readonly states: ReadonlyMap<IpFamily, FamilyState>;
 }

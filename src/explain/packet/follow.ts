@@ -12,16 +12,17 @@ import { markServerId, virtualServerKey } from "../../state/virtual-server.ts";
 import { followConnection } from "./connection.ts";
 import { isFull } from "./connection-limit.ts";
 import { byText, deliver, leave, missingRoute, notForwarding, throughTunnel } from "./deliver.ts";
+import { fullTableDoubts, markDoubts } from "./doubts.ts";
 import {
   isHere,
   isLocal,
   type ListedServer,
   leavingAddress,
   type NodeState,
-  routeKey,
 } from "./node-state.ts";
 import type { Packet, PacketOnPath } from "./packet.ts";
 import type { EndpointPath, PacketPath, PathEnd } from "./path.ts";
+import { arrivalDoubts, returnPathEnd } from "./return-path.ts";
 import {
   deliveryPlaces,
   everyTraversal,
@@ -44,14 +45,8 @@ export function follow(packet: Packet, state: NodeState): PacketPath {
   const stopped = stoppedEnd(entered) ?? returnPathEnd(packet, state);
   if (stopped !== undefined) return { steps: entered.steps, end: stopped };
   const { steps, end } = followThroughNat(packet, hook, entered.mark, state);
-  const full = state.network.isConntrackFull === true ? [fullTableStep(hook)] : [];
-  return { steps: [...entered.steps, ...full, ...steps], end };
-}
-
-/** When the table is full, the kernel first tries to remove connections that are not established. */
-function fullTableStep(hook: Hook): Step {
-  const rule = "the table is full (net.netfilter.nf_conntrack_max)";
-  return { hook, table: "conntrack", chain: "entries", rule, entries: [], isMaybe: true };
+  const doubts = [...fullTableDoubts(packet, state), ...arrivalDoubts(packet, state)];
+  return { steps: [...entered.steps, ...doubts, ...steps], end };
 }
 
 /** The bridge within which the packet stays, if netfilter does not see it there. */
@@ -63,29 +58,6 @@ function unfilteredBridge(
   const isBeside = bridgePeers.has(destination) || routes.get(destination)?.link === inLink;
   const isWithin = back?.link === inLink && isBeside;
   return back?.isBridge === true && isWithin && !isBridged ? inLink : undefined;
-}
-
-/**
- * The end of a packet whose source the node cannot reach: both answers and rejections are lost. A strict rp_filter
- * accepts packets only on the link that leads back to their source.
- */
-function returnPathEnd(
-  { source, inLink, isFromNode }: Packet,
-  { network }: NodeState,
-): PathEnd | undefined {
-  if (isFromNode) return undefined;
-  if (inLink === "" || inLink !== network.strictLink) {
-    const by = `the missing return path: there is no route to ${source}, or the route rejects packets (ip route get ${source})`;
-    return network.unrouted.has(routeKey(source)) ? { kind: "dropped", by } : undefined;
-  }
-  const back = network.routes.get(source)?.link;
-  if (back === inLink) return undefined;
-  const route =
-    back === undefined
-      ? `there is no route to ${source}`
-      : `the route to ${source} leaves through ${back}`;
-  const by = `the strict reverse-path check: rp_filter of ${inLink} is 1, and ${route}`;
-  return { kind: "dropped", by };
 }
 
 function followThroughNat(
@@ -124,7 +96,9 @@ function followUnchosen(
     return toSocket(packet, { steps, mark }, state, translation.port);
   }
   const sentByIpvs = packet.isFromNode ? balance(sent(packet, mark), state) : undefined;
-  if (sentByIpvs !== undefined) return { steps, end: sentByIpvs };
+  if (sentByIpvs !== undefined) {
+    return { steps: [...steps, ...markSteps(sent(packet, mark), state)], end: sentByIpvs };
+  }
   const { inLink, destination } = packet;
   const isForNode = inLink === state.network.deliveringLink || isHere(destination, state);
   if (isForNode && serviceSocketAt(packet, packet.port, state) !== undefined) {
@@ -132,15 +106,20 @@ function followUnchosen(
   }
   const unrouted = isForNode ? undefined : unroutedEnd(packet, state);
   if (unrouted !== undefined) return { steps, end: unrouted };
+  const routing = isForNode ? [] : markDoubts(packet, mark, state);
   const isForIpvs =
     isForNode && !packet.isFromNode && serverOf(sent(packet, mark), state) !== undefined;
   const places = filterPlaces(filterHooks(packet, isForNode), isForIpvs);
   const filtered = passTables(places, sent(packet, mark), state);
-  const passed = [...steps, ...filtered.steps];
+  const passed = [...steps, ...routing, ...filtered.steps];
   const stopped = stoppedEnd(filtered);
   if (stopped !== undefined) return { steps: passed, end: stopped };
-  const comesByIpvs = isForIpvs ? balance(sent(packet, filtered.mark), state) : undefined;
-  if (isForNode) return { steps: passed, end: comesByIpvs ?? { kind: "node" } };
+  if (isForNode) {
+    const onPath = sent(packet, filtered.mark);
+    const comesByIpvs = isForIpvs ? balance(onPath, state) : undefined;
+    if (comesByIpvs === undefined) return { steps: passed, end: { kind: "node" } };
+    return { steps: [...passed, ...markSteps(onPath, state)], end: comesByIpvs };
+  }
   if (packet.isFromNode && packet.family === "IPv6" && isLoopback(packet.source)) {
     const by = `the receiving host, which only accepts ${packet.source} from itself`;
     return { steps: passed, end: { kind: "dropped", by } };
@@ -199,14 +178,21 @@ function stoppedEnd({ verdict, steps }: Pick<Traversal, "verdict" | "steps">): P
 }
 
 /** The kernel looks up the mark first. */
-function serverOf(
-  { packet, mark }: PacketOnPath,
-  { servers }: NodeState,
-): ListedServer | undefined {
-  const { family, protocol, destination: address, port } = packet;
-  const marked = mark === 0 ? undefined : servers.get(virtualServerKey(markServerId(family, mark)));
-  if (marked !== undefined) return marked;
-  return servers.get(virtualServerKey({ protocol, address, port }));
+function serverOf(onPath: PacketOnPath, { servers }: NodeState): ListedServer | undefined {
+  const { protocol, destination: address, port } = onPath.packet;
+  return servers.get(markKey(onPath)) ?? servers.get(virtualServerKey({ protocol, address, port }));
+}
+
+/** The key of the virtual server for the packet's mark. Empty without a mark. */
+function markKey({ packet: { family }, mark }: PacketOnPath): string {
+  return mark === 0 ? "" : virtualServerKey(markServerId(family, mark));
+}
+
+/** Shows that the packet's mark selects a virtual server. */
+function markSteps(onPath: PacketOnPath, { servers }: NodeState): readonly Step[] {
+  const chain = markKey(onPath);
+  const rule = "the packet's mark selects this virtual server";
+  return servers.has(chain) ? [{ hook: "INPUT", table: "IPVS", chain, rule, entries: [] }] : [];
 }
 
 /** Undefined if there is no virtual server. */
@@ -253,8 +239,11 @@ function commonSteps(lists: readonly (readonly Step[])[]): readonly Step[] {
 function translated(packet: Packet, onPath: PacketOnPath, state: NodeState): EndpointPath {
   const isForNode = isLocal(onPath.destination, state);
   const obstacle = isForNode ? undefined : forwardingObstacle(packet, state);
-  if (obstacle === undefined)
-    return toEndpoint(onPath, filterPlaces(filterHooks(packet, isForNode)), state);
+  if (obstacle === undefined) {
+    const path = toEndpoint(onPath, filterPlaces(filterHooks(packet, isForNode)), state);
+    const routing = isForNode ? [] : markDoubts(packet, onPath.mark, state);
+    return { ...path, steps: [...routing, ...path.steps] };
+  }
   const realServer = { address: onPath.destination, port: onPath.port };
   return { realServer, steps: [], isMasqueraded: false, fate: "dropped", obstacle };
 }

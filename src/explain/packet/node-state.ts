@@ -1,5 +1,6 @@
 import type { ListenerFact } from "../../answer/answers.ts";
 import { hostPort, type IpAddress, isLoopback } from "../../base/ip.ts";
+import type { MarkRule } from "../../state/mark-rule.ts";
 import type { NftRuleset } from "../../state/nft-rule.ts";
 import type { RealServer } from "../../state/real-server.ts";
 import type { Rule } from "../../state/rule.ts";
@@ -93,6 +94,9 @@ export interface NodeNetwork {
   readonly isLoopbackRouted: boolean;
   /** The link through which the client's packets come in. Undefined if rp_filter is not strict there. */
   readonly strictLink?: string;
+  /** Other links through which a client's packets may come in, and that would drop them because of a strict rp_filter. */
+  readonly strictLinks: ReadonlyMap<IpAddress, readonly string[]>;
+  readonly markRules: readonly MarkRule[];
   /** The link for tunnels, if a routing rule delivers all its packets on this node. */
   readonly deliveringLink?: string;
   /** Addresses in the network of the bridge behind which the client is. The client reaches them without this node. */

@@ -66,6 +66,7 @@ export async function readFamilies(
     const asked = from === undefined ? [...peers, example] : peers;
     const network = await readNetwork(readers, {
       ...{ family, addresses, peers: asked, client, inLink, bridgesOfPorts },
+      stranger: from === "node" || inLink !== undefined ? undefined : (from ?? example),
     });
     const { unrouted } = network;
     const around = {
@@ -141,19 +142,8 @@ async function readTables(
   return {
     chains,
     sets: new Map([...otherSets, ...(isIpvs ? await readSets({ ipSets }, family) : [])]),
-    servers: isIpvs
-      ? await readServers(readers, family, concernedIds(facts, destinations))
-      : new Map(),
+    servers: isIpvs ? await readServers(readers, family, destinations) : new Map(),
   };
-}
-
-/** The destinations, and the planned virtual servers with firewall marks. */
-function concernedIds(
-  { virtualServers }: PlanFacts,
-  destinations: readonly Destination[],
-): Parameters<typeof readServers>[2] {
-  const planned = virtualServers.map(({ virtualServer }) => virtualServer);
-  return [...destinations, ...planned.filter(({ protocol }) => protocol === "FWM")];
 }
 
 /** Returns the addresses whose routes are read: clients, destinations and endpoints. */

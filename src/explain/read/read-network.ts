@@ -16,11 +16,15 @@ export interface NetworkQuery {
   /** The client's input interface, as given by the operator. */
   readonly inLink?: string | undefined;
   readonly bridgesOfPorts?: ReadonlyMap<string, string>;
+  /** The client, if its packets may come in through any link. */
+  readonly stranger?: IpAddress | undefined;
 }
 
 export async function readNetwork(
-  readers: Pick<KernelReaders, "routes" | "sockets"> & { readonly sysctl: Pick<Sysctl, "read"> },
-  { family, addresses, peers, client, inLink, bridgesOfPorts }: NetworkQuery,
+  readers: Pick<KernelReaders, "routes" | "links" | "sockets"> & {
+    readonly sysctl: Pick<Sysctl, "read">;
+  },
+  { family, addresses, peers, client, inLink, bridgesOfPorts, stranger }: NetworkQuery,
 ): Promise<NodeNetwork> {
   const { sysctl, sockets } = readers;
   if (inLink !== undefined && sysctl.read(reversePath(inLink)) === undefined)
@@ -29,19 +33,36 @@ export async function readNetwork(
   const isAsked = client !== undefined && familyOf(client) === family;
   const routes = await readRoutes(readers, peers, isAsked ? client : undefined);
   const back = isAsked ? routes.routes.get(client) : undefined;
-  const networks = addresses.flatMap(({ linkIndex, address, prefixLength }) =>
-    back?.isBridge === true && linkIndex === back.linkIndex
-      ? (parseCidr(`${address}/${prefixLength}`) ?? [])
-      : [],
-  );
+  /** Whether a peer is in a network of the link. */
+  const isBeside = (peer: IpAddress, link: Route): boolean =>
+    addresses.some(({ linkIndex, address, prefixLength }) => {
+      const network = parseCidr(`${address}/${prefixLength}`);
+      return linkIndex === link.linkIndex && network !== undefined && cidrContains(network, peer);
+    });
   const conntrackSize = (name: string): number =>
     Number(sysctl.read(`net/netfilter/nf_conntrack_${name}`));
-  const isBeside = (peer: IpAddress): boolean =>
-    networks.some((network) => cidrContains(network, peer));
+  const isAnyLink = stranger !== undefined && family === "IPv4";
+  const toStranger = isAnyLink ? routes.routes.get(stranger) : undefined;
+  const mayArrive = isAnyLink && toStranger !== undefined && !isBeside(stranger, toStranger);
+  const links = mayArrive ? await readers.links.listLinks() : [];
+  const strictLinks = links.flatMap(({ index, name, kind = "", isUp, isLoopback }) =>
+    isUp &&
+    !isLoopback &&
+    !innerKinds.test(kind) &&
+    name !== toStranger?.link &&
+    addresses.some(
+      ({ linkIndex, address }) => linkIndex === index && familyOf(address) === family,
+    ) &&
+    isStrict(sysctl, name)
+      ? [name]
+      : [],
+  );
   return {
     addresses: new Set(addresses.map(({ address }) => address)),
     ...(bridgesOfPorts === undefined ? {} : { bridgesOfPorts }),
-    bridgePeers: new Set([...peers].filter(isBeside)),
+    bridgePeers: new Set(
+      [...peers].filter((peer) => back?.isBridge === true && isBeside(peer, back)),
+    ),
     ...routes,
     listeners: new Set(sockets.listListening().map(listenerKey)),
     isIpvsTracked: sysctl.read("net/ipv4/vs/conntrack") !== "0",
@@ -52,8 +73,13 @@ export async function readNetwork(
       ? { strictLink: inLink }
       : {}),
     isBridgeFiltered: sysctl.read(`net/bridge/${bridgeCalls}`) === "1",
+    strictLinks: new Map(stranger === undefined ? [] : [[stranger, strictLinks]]),
+    markRules: await readers.links.listMarkRules(family),
   };
 }
+
+/** Kinds of links through which packets of clients outside the cluster's networks do not come in. */
+const innerKinds = /^(?:bridge|dummy|vxlan|geneve|ipip|sit|gre|ip6tnl|wireguard)$/;
 
 /** The kernel applies the larger of the two settings; 2 is the loose check. IPv6 has no such setting. */
 export function isStrict(sysctl: Pick<Sysctl, "read">, link: string): boolean {

@@ -6,7 +6,7 @@ import type { IpSets, Ipvs } from "../../kernel/kernel.ts";
 import type { KernelReaders } from "../../kernel/open-readers.ts";
 import { allSetsFor } from "../../plan/sets.ts";
 import type { SetEntry } from "../../state/set-entry.ts";
-import { type VirtualServerId, virtualServerKey } from "../../state/virtual-server.ts";
+import { virtualServerKey } from "../../state/virtual-server.ts";
 import type { ListedChains, ListedServer, ListedSet } from "../packet/node-state.ts";
 
 /** Returns our sets by name. Skips sets of an unexpected type, whose entries cannot be compared. */
@@ -47,14 +47,17 @@ export async function readOtherSets(
   return listed;
 }
 
+/** Returns the virtual servers at the destinations, and those with firewall marks. */
 export async function readServers(
   { ipvs }: { readonly ipvs: Pick<Ipvs, "listVirtualServers" | "listRealServers"> },
   family: IpFamily,
-  destinations: readonly (Destination | VirtualServerId)[],
+  destinations: readonly Destination[],
 ): Promise<ReadonlyMap<string, ListedServer>> {
   const keys = new Set(destinations.map(virtualServerKey));
   const present = (await ipvs.listVirtualServers()).filter(
-    (server) => familyOf(server.address) === family && keys.has(virtualServerKey(server)),
+    (server) =>
+      familyOf(server.address) === family &&
+      (server.protocol === "FWM" || keys.has(virtualServerKey(server))),
   );
   const lists = await ipvs.listRealServers(present);
   return new Map(

@@ -13,6 +13,7 @@ export const messageTypes = {
   getRoute: 26,
   newRule: 32,
   deleteRule: 33,
+  getRule: 34,
 } as const;
 
 /** RT_TABLE_MAIN and RTN_UNICAST: ordinary routes, not the routes that the kernel creates for local addresses. */

@@ -1,10 +1,21 @@
 /** Looks up the route to an address, like `ip route get`, and lists links. */
-import { familyOf, hostPrefixLength, type IpAddress, ipAddressToBytes } from "../../base/ip.ts";
-import { NetlinkError } from "../../netlink/errors.ts";
+import {
+  familyOf,
+  hostPrefixLength,
+  type IpAddress,
+  type IpFamily,
+  ipAddressToBytes,
+} from "../../base/ip.ts";
+import { orElse } from "../../base/or-else.ts";
+import { u32 } from "../../netlink/attribute-field.ts";
+import { attributeSet } from "../../netlink/attribute-set.ts";
+import { isUnsupported, NetlinkError } from "../../netlink/errors.ts";
+import type { Message } from "../../netlink/message.ts";
 import { addressFamilies } from "../../netlink/netfilter.ts";
 import { protocols } from "../../netlink/netlink-package.ts";
 import type { RequestKind } from "../../netlink/request.ts";
 import { NetlinkTransport, type TransportDependencies } from "../../netlink/transport.ts";
+import type { MarkRule } from "../../state/mark-rule.ts";
 import type { Arrival, Route, Routes } from "../route.ts";
 import { decodeLink, ipOf, type ObservedLink, writeLinkHeader } from "./codec.ts";
 import { localRoute, messageTypes } from "./constants.ts";
@@ -36,6 +47,27 @@ const linkByIndexKind: RequestKind<number> = {
   encode: (writer, index) => writeLinkHeader(writer, index),
   describe: (index) => ({ operation: "find link", subject: String(index) }),
 };
+
+const listRulesKind: RequestKind<IpFamily> = {
+  type: () => messageTypes.getRule,
+  // struct fib_rule_hdr has the size of struct rtmsg.
+  encode: (writer, family) => writeRoute(writer, { family: addressFamilies[family] }),
+  describe: (family) => ({ operation: `list ${family}`, subject: "routing rules" }),
+};
+
+/** FRA_*, linux/fib_rules.h. */
+const ruleAttributes = attributeSet({ mark: u32(10), table: u32(15), mask: u32(16) });
+/** FIB_RULE_INVERT. */
+const negatedFlag = 2;
+
+/** Empty for a rule without a mark; undefined for any other message. Throws DecodeError. */
+function decodeMarkRule({ type, body }: Message): readonly MarkRule[] | undefined {
+  if (type !== messageTypes.newRule) return undefined;
+  body.skip(8, "rule header");
+  const flags = body.u32("rule flags");
+  const { mark = 0, mask = 0, table = 0 } = ruleAttributes.decode(body);
+  return mask === 0 ? [] : [{ mark, mask, table, isNegated: (flags & negatedFlag) !== 0 }];
+}
 
 /** Opens a socket. Throws NetlinkError. */
 export class RoutesClient implements Routes {
@@ -69,6 +101,12 @@ export class RoutesClient implements Routes {
 
   listLinks(): Promise<readonly ObservedLink[]> {
     return this.#transport.dump(listLinksKind, undefined, decodeLink);
+  }
+
+  /** The routing rules of a family that select packets by their mark. */
+  async listMarkRules(family: IpFamily): Promise<readonly MarkRule[]> {
+    const rules = this.#transport.dump(listRulesKind, family, decodeMarkRule);
+    return (await orElse(rules, isUnsupported, [])).flat();
   }
 
   close(): void {

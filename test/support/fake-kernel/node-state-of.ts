@@ -35,6 +35,8 @@ const fakeNetwork: NodeNetwork = {
   isLoopbackRouted: false,
   unrouted: new Set(),
   bridgePeers: new Set(),
+  strictLinks: new Map(),
+  markRules: [],
   isBridgeFiltered: false,
 };
 

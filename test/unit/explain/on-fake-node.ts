@@ -9,6 +9,8 @@ import type { From } from "../../../src/explain/origins.ts";
 import type { ExplainReaders } from "../../../src/explain/read/read-families.ts";
 import type { ListeningSocket } from "../../../src/kernel/listening-sockets.ts";
 import type { Route, Routes } from "../../../src/kernel/route.ts";
+import type { Flow } from "../../../src/state/flow.ts";
+import type { MarkRule } from "../../../src/state/mark-rule.ts";
 import { type NftRuleset, noNftRules } from "../../../src/state/nft-rule.ts";
 import { FakeNode } from "../../support/fake-node.ts";
 import type { NamedObject } from "../../support/memory-source.ts";
@@ -59,6 +61,10 @@ export async function explained(
   options: ExplainOptions = {},
   nft: NftRuleset = noNftRules,
   links: Awaited<ReturnType<ExplainReaders["links"]["listLinks"]>> = [],
+  more: {
+    readonly markRules?: readonly MarkRule[];
+    readonly flows?: readonly Flow[];
+  } = {},
 ): Promise<Explanation> {
   const asks = from === undefined || from === "node" ? {} : { from };
   const facts = await planFacts(modeView, { kind: "destination", destination, ...asks });
@@ -69,10 +75,10 @@ export async function explained(
       ipSets: kernel.ipSets,
       link: kernel.link,
       sysctl: kernel.sysctl,
-      links: { listLinks: async () => links },
+      links: { listLinks: async () => links, listMarkRules: async () => more.markRules ?? [] },
       routes: { find },
       sockets: { listListening: () => listening },
-      conntrack: { listFlows: async () => [] },
+      conntrack: { listFlows: async () => more.flows ?? [] },
       recentLists: { clientsIn },
       nftRules: { read: async () => ({ IPv4: nft, IPv6: nft }) },
       openRules: async () => kernel.iptables,

@@ -103,7 +103,7 @@ class Stage {
         find: async () => ({ isLocal: false, isBridge: false, link: "eth0", linkIndex: 2, source }),
       },
       sockets: { listListening: () => [] },
-      links: { listLinks: async () => [] },
+      links: { listLinks: async () => [], listMarkRules: async () => [] },
       conntrack: { listFlows: async () => [] },
       recentLists: { clientsIn: () => [] },
       nftRules: { read: async () => ({ IPv4: noNftRules, IPv6: noNftRules }) },

@@ -1,0 +1,39 @@
+/** Whether the kernel accepts a client's packet on the link through which it comes in. Pure. */
+import { doubt } from "./doubts.ts";
+import { type NodeState, routeKey } from "./node-state.ts";
+import type { Packet } from "./packet.ts";
+import type { PathEnd } from "./path.ts";
+import type { Step } from "./traverse.ts";
+
+/**
+ * The end of a packet whose source the node cannot reach: both answers and rejections are lost. A strict rp_filter
+ * accepts packets only on the link that leads back to their source.
+ */
+export function returnPathEnd(
+  { source, inLink, isFromNode }: Packet,
+  { network }: NodeState,
+): PathEnd | undefined {
+  if (isFromNode) return undefined;
+  if (inLink === "" || inLink !== network.strictLink) {
+    const by = `the missing return path: there is no route to ${source}, or the route rejects packets (ip route get ${source})`;
+    return network.unrouted.has(routeKey(source)) ? { kind: "dropped", by } : undefined;
+  }
+  const back = network.routes.get(source)?.link;
+  if (back === inLink) return undefined;
+  const route =
+    back === undefined
+      ? `there is no route to ${source}`
+      : `the route to ${source} leaves through ${back}`;
+  const by = `the strict reverse-path check: rp_filter of ${inLink} is 1, and ${route}`;
+  return { kind: "dropped", by };
+}
+
+/** A strict rp_filter drops packets that arrive through another link than the one that leads back to the client. */
+export function arrivalDoubts(packet: Packet, { network }: NodeState): readonly Step[] {
+  const { source, inLink, isFromNode } = packet;
+  if (isFromNode) return [];
+  return (network.strictLinks.get(source) ?? []).map((link) => {
+    const rule = `strict, so packets that arrive there are dropped: the route to ${source} leaves through ${inLink}`;
+    return doubt(packet, "rp_filter", link, rule);
+  });
+}
