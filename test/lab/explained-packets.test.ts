@@ -1,6 +1,6 @@
 /**
- * Compares `kube-ipvs explain`'s answers about random packets with what happens to these packets. TEST_TUPLES is the
- * number of packets, and TEST_FIRST_SEED is the first scene's seed.
+ * Compares `kube-ipvs explain`'s answers about random packets with what happens to these packets. TEST_TUPLES sets
+ * another number of packets, and TEST_FIRST_SEED is the first scene's seed.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -11,9 +11,9 @@ import { foreignSets } from "../explained-packets/foreign-rules.ts";
 import { runScenes } from "../explained-packets/run-scenes.ts";
 import { shell, withNetworkNamespace } from "../support/netns/network-namespace.ts";
 import { unlessNftables } from "../support/rules-writer.ts";
-import { firstSeed } from "../support/seeds.ts";
+import { countOf, firstSeed } from "../support/seeds.ts";
 
-const tupleCount = Number(process.env["TEST_TUPLES"] ?? 40);
+const tupleCount = Number(process.env["TEST_TUPLES"] ?? countOf({ short: 40, long: 1_000 }));
 /** The maximum share of packets whose explanation may be uncertain. */
 const mostMay = 0.02;
 
