@@ -102,7 +102,10 @@ export interface TableOptions<Row> {
 /** Minimum width of wrapped text, such as the last column of a table. */
 const narrowestText = 20;
 
-/** Formats a table. Columns that do not fit are dropped and listed in a last line. */
+/**
+ * Formats a table. Columns that do not fit are dropped and listed in a last line. If the other columns do not fit either,
+ * each cell has its own line.
+ */
 export function table<Row>(
   columns: readonly Column<Row>[],
   rows: readonly Row[],
@@ -113,6 +116,16 @@ export function table<Row>(
     const dropped = droppedOf(all, form.width);
     const shown = all.filter((column) => !dropped.includes(column));
     const offset = shown.slice(0, -1).reduce((sum, { width }) => sum + width + indent.length, 0);
+    const lastWidth = Math.min(shown.at(-1)?.width ?? 0, narrowestText);
+    if (offset + lastWidth > (form.width ?? Number.POSITIVE_INFINITY))
+      return rows.flatMap((row, index) => [
+        ...(index === 0 ? [] : [""]),
+        ...all
+          .filter(({ texts }) => texts[index] !== "-")
+          .flatMap(({ column, texts }) => hanging(`${column.title}: `, texts[index] ?? "", form)),
+        ...advice(row).flatMap((text) => hanging(indent, text, form)),
+        ...linesOf(details?.(row) ?? [], form),
+      ]);
     const line = (textOf: (column: Filled<Row>) => string): readonly string[] => {
       const cells = shown.map((column) => padded(column, textOf(column)));
       const last = cells.pop()?.trimEnd() ?? "";
@@ -180,24 +193,36 @@ function padded<Row>({ width, isNumber }: Filled<Row>, text: string): string {
   return isNumber ? text.padStart(width) : text.padEnd(width);
 }
 
-/** Wraps a text after `head`. The lines after the first are indented by the length of `head`. */
-function hanging(
-  head: string,
-  text: string,
-  { width = Number.POSITIVE_INFINITY }: Form,
-): readonly string[] {
-  const lines = wrapped(escapeUnprintable(text), Math.max(narrowestText, width - head.length));
-  return lines.map((line, index) => (index === 0 ? head : " ".repeat(head.length)) + line);
+/**
+ * Wraps a text after `head`. The lines after the first are indented by the length of `head`. If little room is left, the
+ * text starts below `head`.
+ */
+function hanging(head: string, text: string, form: Form): readonly string[] {
+  const { width = Number.POSITIVE_INFINITY } = form;
+  const shown = escapeUnprintable(text);
+  const room = width - head.length;
+  if (room >= Math.min(narrowestText, shown.length)) {
+    const margin = " ".repeat(head.length);
+    return wrapped(shown, room).map((line, index) => (index === 0 ? head : margin) + line);
+  }
+  const margin = " ".repeat(Math.max(0, Math.min(indent.length, width - narrowestText)));
+  const below = wrapped(shown, Math.max(1, width - margin.length)).map((line) => margin + line);
+  return head.trim() === "" ? below : [...wrapped(head.trimEnd(), width), ...below];
 }
 
-/** Wraps text at spaces into lines of at most `width` characters. Longer words are not broken. */
+/** Wraps text at spaces into lines of at most `width` characters, and longer words within the word. */
 function wrapped(text: string, width: number): readonly string[] {
   const lines = [""];
   for (const word of text.length <= width ? [text] : text.split(" ")) {
     const line = lines.at(-1) ?? "";
-    if (line === "") lines[lines.length - 1] = word;
-    else if (line.length + 1 + word.length <= width) lines[lines.length - 1] = `${line} ${word}`;
-    else lines.push(word);
+    if (line !== "" && line.length + 1 + word.length <= width) {
+      lines[lines.length - 1] = `${line} ${word}`;
+      continue;
+    }
+    if (line === "") lines.pop();
+    const pieces = Math.max(1, Math.ceil(word.length / width));
+    for (let piece = 0; piece < pieces; piece += 1)
+      lines.push(word.slice(piece * width, (piece + 1) * width));
   }
   return lines;
 }

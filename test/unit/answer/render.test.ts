@@ -54,6 +54,17 @@ describe("a table", () => {
     ]);
   });
 
+  it("has one line for each cell if the columns that cannot be dropped do not fit", () => {
+    const wide: readonly Column<Row>[] = [{ title: "NAMESPACE", cell: () => "shop" }, ...columns];
+    const long = [{ name: "ingress-nginx-controller-admission", count: 3, rule: "DROP" }, ...rows];
+    assert.deepEqual(linesOf([table(wide, long.slice(0, 2))], { width: 36 }), [
+      ...["NAMESPACE: shop", "NAME: ingress-nginx-controller-admis", "      sion"],
+      ...["COUNT: 3", "RULE: DROP", ""],
+      ...["NAMESPACE: shop", "NAME: first", "COUNT: 7"],
+      ...["RULE: -m set --match-set", "      KUBE-CLUSTER-IP dst,dst -j", "      ACCEPT"],
+    ]);
+  });
+
   it("colors its first column", () => {
     const [, first, second] = linesOf([table(columns, rows)], { hasColor: true });
     assert.ok(first?.startsWith("\u001b[32mfirst \u001b[0m  "), first);
@@ -112,6 +123,24 @@ describe("blocks", () => {
     ]);
   });
 
+  it("are never wider than the form", () => {
+    const word = "ingress-nginx/ingress-nginx-controller-admission";
+    const advice = (): readonly string[] => [`remedy: see ${word}`];
+    const details = (): readonly Block[] => [`  ${word}`];
+    const all = [{ name: word, count: 1_000_000, rule: word.repeat(3) }];
+    for (let width = 24; width < 120; width += 1) {
+      const blocks = [
+        word.repeat(2),
+        table(columns, [...all, ...rows], { advice }),
+        table(columns, all, { details }),
+        facts([[word, word.repeat(2), [word]]]),
+        section(word, word, table(columns, rows)),
+      ];
+      const widest = Math.max(...linesOf(blocks, { width }).map(({ length }) => length));
+      assert.ok(widest <= width, `${widest} of ${width}`);
+    }
+  });
+
   it("are indented in a section, which is absent if it is empty", () => {
     assert.deepEqual(linesOf([section("Title", "one", "two")], {}), [
       "",
@@ -133,8 +162,9 @@ describe("an answer", () => {
   };
 
   it("is printed in each format, with unlimited width for -o wide", () => {
-    const printed = (format: string): string => rendered({ kind: "X" }, view, format, { width: 9 });
-    assert.equal(printed("text"), "wide: false\nwidth: 9\n");
+    const printed = (format: string): string =>
+      rendered({ kind: "X" }, view, format, { width: 40 });
+    assert.equal(printed("text"), "wide: false\nwidth: 40\n");
     assert.equal(printed("wide"), "wide: true\nwidth: undefined\n");
     assert.equal(printed("json"), '{\n  "kind": "X"\n}\n');
     assert.equal(printed("yaml"), "kind: X\n");

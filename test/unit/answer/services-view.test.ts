@@ -73,6 +73,18 @@ const detailed: ServiceRow = {
 };
 
 describe("the table of Services", () => {
+  it("fits 80 columns with long names, each cell on its own line if necessary", () => {
+    const long = {
+      ...rejected,
+      namespace: "ingress-nginx",
+      name: "ingress-nginx-controller-admission",
+      address: "fd00:10:96:aaaa:bbbb:cccc:dddd:eeee",
+    };
+    const lines = tableOf([long, web], false, 80);
+    assert.ok(lines.includes("NAME: ingress-nginx-controller-admission"), lines.join("\n"));
+    assert.ok(lines.every(({ length }) => length <= 80));
+  });
+
   it("has a line for each virtual server", () => {
     assert.deepEqual(tableOf([web, rejected]), [
       "NAMESPACE  NAME  PORT  TYPE       PROTO  VIRTUAL-SERVER   FRONTEND    SCHED  AFFINITY  POLICY   ENDPOINTS        REASON",
