@@ -2,6 +2,7 @@
 import { durationText } from "../base/duration-text.ts";
 import { hostPort } from "../base/ip.ts";
 import type { Answers } from "./answers.ts";
+import { reasons } from "./reasons.ts";
 import { type Block, type Column, indented, table, type View } from "./render.ts";
 import type { DrainRow, DrainTimes, EndpointRow, ServiceRow } from "./rows.ts";
 
@@ -82,26 +83,13 @@ export const drainsView: View<Answers["DrainList"]> = {
     items.length === 0 ? ["No real servers are draining"] : [table(drainColumns, items)],
 };
 
-/** Advice for each reason why endpoints get no new connections. */
-const remedies: Readonly<Record<string, string>> = {
-  "not-ready": "check the pod's readiness probe",
-  blocked: "kube-ipvs status names the object that the kernel rejected",
-  drifted:
-    "a third party removed the real server or set its weight to 0; the next verification repairs it",
-  "manual-weight": "a third party set the weight to 0; set it back with ipvsadm -e",
-  ejected:
-    "new connections failed, and so did a test connection from this node; the endpoint is used again when a test succeeds",
-  "zero-weight": "an annotation, a Node label or the endpoint's own answer sets its weight to 0",
-  reverted: "stop the third party that keeps reverting the repair",
-};
-
 function reasonLines(items: readonly ServiceRow[]): readonly string[] {
-  const reasons = new Set(
+  const found = new Set(
     items.flatMap(({ endpoints = [] }) => endpoints.map(({ reason }) => reason)),
   );
-  const lines = Object.entries(remedies)
-    .filter(([reason]) => reasons.has(reason))
-    .map(([reason, remedy]) => `${reason}: ${remedy}`);
+  const lines = Object.entries(reasons)
+    .filter(([reason, { remedy }]) => remedy !== undefined && found.has(reason))
+    .map(([reason, { remedy }]) => `${reason}: ${remedy}`);
   return lines.length === 0 ? [] : ["", ...lines];
 }
 

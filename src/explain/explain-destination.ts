@@ -3,6 +3,7 @@
 import type { ConflictNote, Destination, PlanFacts } from "../answer/answers.ts";
 import type { Connections, Explanation, PacketExplanation } from "../answer/explanation.ts";
 import { staleEntries } from "../answer/explanation-advice.ts";
+import { lostReason } from "../answer/reasons.ts";
 import { type ServiceRow, serverKeyOf } from "../answer/rows.ts";
 import { familyOf, hostPort, isLoopback, parseCidr } from "../base/ip.ts";
 import { chainKey, type Match } from "../state/rule.ts";
@@ -32,7 +33,7 @@ export function explainDestination(input: DestinationInput): Explanation {
   const { destination, mode, services, from, connections } = input;
   const key = plannedServerKey(input.planned, destination);
   const rows = services.filter((row) => serverKeyOf(row) === key);
-  const row = rows.find(({ reason }) => reason !== lostClaim);
+  const row = rows.find(({ reason }) => reason !== lostReason);
   const sourceRanges = row?.sourceRanges ?? [];
   const ranges = sourceRanges.flatMap((text) => parseCidr(text) ?? []);
   const endpoints = row?.endpoints ?? [];
@@ -66,7 +67,7 @@ export function explainDestination(input: DestinationInput): Explanation {
     summary: summaryOf(packets, destination, row),
     ...(row === undefined ? {} : { service: serviceOf(row) }),
     losers: rows
-      .filter(({ reason }) => reason === lostClaim)
+      .filter(({ reason }) => reason === lostReason)
       .map(({ namespace, name }) => `${namespace}/${name}`),
     conflicts: input.conflicts.map(
       ({ service, message, remedy }) => `${service}: ${message}; ${remedy}`,
@@ -102,8 +103,6 @@ function podDetector({ chains }: NodeState): Match | undefined {
   }
   return undefined;
 }
-
-const lostClaim = "claimed-by-another-service";
 
 function serviceOf(row: ServiceRow): NonNullable<Explanation["service"]> {
   const { namespace, name, portName, frontend, trafficPolicy, affinitySeconds } = row;

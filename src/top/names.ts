@@ -1,4 +1,5 @@
 /** Looks up the Services of virtual servers in the background. */
+import { foreignReason, lostReason } from "../answer/reasons.ts";
 import { type ServiceRow, serverKeyOf } from "../answer/rows.ts";
 import type { Clock } from "../base/clock.ts";
 import { errorText } from "../base/error-text.ts";
@@ -15,14 +16,8 @@ export type Owner = Pick<ServiceRow, "namespace" | "name" | "portName">;
 /** The Services by virtual server key. */
 export type Owners = ReadonlyMap<string, Owner>;
 
-/** Reasons that indicate that another Service or a third party owns the virtual server. */
-const otherOwners: ReadonlySet<string> = new Set([
-  "claimed-by-another-service",
-  "foreign-virtual-server",
-]);
-
 export function ownersOf(rows: readonly ServiceRow[]): Owners {
-  const own = rows.filter(({ reason = "" }) => !otherOwners.has(reason));
+  const own = rows.filter(({ reason }) => reason !== lostReason && reason !== foreignReason);
   return new Map(
     own.map((row) => {
       const { namespace, name, portName } = row;

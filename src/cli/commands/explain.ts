@@ -1,6 +1,6 @@
 import { exitCodes, listOf } from "../../answer/answer.ts";
 import type { Explanation } from "../../answer/explanation.ts";
-import { adviceOn, staleEntries } from "../../answer/explanation-advice.ts";
+import { adviceOn } from "../../answer/explanation-advice.ts";
 import { explanationView, shortExplanationView } from "../../answer/explanation-view.ts";
 import { type PlanQuery, planTarget } from "../../answer/questions.ts";
 import { version } from "../../base/version.ts";
@@ -26,7 +26,8 @@ export const explainCommand: Command = {
     "along the way, the virtual server, and why each endpoint is or is not used.\n" +
     "It reads the kernel, and gets the plan from the daemon's operator socket. Without a " +
     "running daemon, it plans as the daemon would at startup. It changes nothing.\n" +
-    "Exit codes: 0 packets and kernel are as planned; 1 error; 2 they differ from the plan, packets are lost, or a probe fails.",
+    "Exit codes: 0 packets and kernel are as planned; 1 error; 2 something is to be done, " +
+    "or packets do not take the planned path.",
   options: [
     ...outputOptions("short"),
     namespaceOption,
@@ -93,11 +94,9 @@ export const explainCommand: Command = {
     const view = context.format === "short" ? shortExplanationView : explanationView;
     context.print(listOf("ExplanationList", items), view);
     const isAsPlanned = items.every(
-      ({ differences, packets, probes = [], ...item }) =>
-        differences.length === 0 &&
-        staleEntries(item).length === 0 &&
-        packets.every(({ planned, losses }) => planned === undefined && losses.length === 0) &&
-        probes.every(({ error }) => error === undefined),
+      ({ advice, packets }) =>
+        advice.length === 0 &&
+        packets.every(({ planned, losses }) => planned === undefined && losses.length === 0),
     );
     return isAsPlanned ? exitCodes.fine : exitCodes.wrong;
   },

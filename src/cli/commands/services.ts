@@ -1,4 +1,6 @@
+import { exitCodes } from "../../answer/answer.ts";
 import { servicesTarget } from "../../answer/questions.ts";
+import { isAsIntended } from "../../answer/reasons.ts";
 import type { ServicesQuery } from "../../answer/rows.ts";
 import { servicesView } from "../../answer/services-view.ts";
 import { hostPort } from "../../base/ip.ts";
@@ -24,7 +26,8 @@ export const servicesCommand: Command = {
     "endpoint is not used.\n" +
     "The data comes from the daemon's operator socket. Without a running daemon, the command shows what " +
     "the daemon would find at startup.\n" +
-    "Exit codes: 0 success; 1 error, or no Service has this name or address.",
+    "Exit codes: 0 served as planned; 1 error, or no Service has this name or address; 2 an address " +
+    "is not served, or an endpoint is missing although it should be used.",
   options: [
     ...outputOptions("name"),
     namespaceOption,
@@ -50,11 +53,14 @@ export const servicesCommand: Command = {
     const mustExist = isNamed && context.options.get("watch") !== "true";
     const question = { kind: "ServiceList", target: servicesTarget(query) } as const;
     const ask = () => context.source.ask(question, "showing what the daemon would find at startup");
-    return await printAndWatch(context, ask, (all) => {
+    let isServed = true;
+    await printAndWatch(context, ask, (all) => {
       const answer = { ...all, items: all.items.filter((row) => isAtPort(query.port, row)) };
       if (answer.items.length === 0 && mustExist) throw new Error(nothing);
       context.print(answer, view);
+      isServed = answer.items.every(isAsIntended);
     });
+    return isServed ? exitCodes.fine : exitCodes.wrong;
   },
 };
 

@@ -3,6 +3,7 @@
  */
 
 import type { Destination } from "../../answer/answers.ts";
+import { lostReason } from "../../answer/reasons.ts";
 import type { ServiceRow } from "../../answer/rows.ts";
 import type { ServiceName } from "../../api/objects.ts";
 import { familyOf, type IpAddress, isLoopback } from "../../base/ip.ts";
@@ -12,7 +13,7 @@ import type { LostTo } from "../../plan/claims/claim.ts";
 import { virtualServerKey } from "../../state/virtual-server.ts";
 import { absenceOf } from "./absence.ts";
 import type { ObjectsView } from "./daemon-view.ts";
-import { claimedBy, lostReason } from "./row-fields.ts";
+import { claimedBy } from "./row-fields.ts";
 import { rowOf } from "./service-rows.ts";
 import { findFrontends, type WantedFrontend } from "./wanted-frontends.ts";
 

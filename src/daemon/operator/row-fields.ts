@@ -14,9 +14,6 @@ export function claimedBy(lost: LostTo | undefined): Pick<ServiceRow, "claimedBy
   return lost === undefined ? {} : { claimedBy: { ...namesOf(lost.service), claim: lost.reason } };
 }
 
-/** The reason in a row whose address another Service owns. */
-export const lostReason = "claimed-by-another-service";
-
 /** Namespace and name. */
 export function namesOf(service: ServiceName): Pick<ServiceRow, "namespace" | "name"> {
   const [namespace = "", name = ""] = service.split("/");

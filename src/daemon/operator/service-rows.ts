@@ -2,6 +2,7 @@
  * Generates Service rows one by one from the daemon's state. Reads the kernel only for connection counts.
  */
 
+import { foreignReason, lostReason } from "../../answer/reasons.ts";
 import type { ServiceRow, ServicesQuery } from "../../answer/rows.ts";
 import { cidrText, familyOf } from "../../base/ip.ts";
 import { portRangeText } from "../../base/port-range.ts";
@@ -13,7 +14,7 @@ import { absenceOf } from "./absence.ts";
 import { type ModeView, objectsOf } from "./daemon-view.ts";
 import { hasDrifted } from "./drifted-servers.ts";
 import { endpointRows, presentServers, type RowContext } from "./endpoint-rows.ts";
-import { claimedBy, lostReason, namesOf, serviceNames } from "./row-fields.ts";
+import { claimedBy, namesOf, serviceNames } from "./row-fields.ts";
 import { findFrontends, type WantedFrontend, wantedFrontends } from "./wanted-frontends.ts";
 
 /** Number of virtual servers whose connection counts are read in one kernel request. */
@@ -120,7 +121,7 @@ function absentReason(
 ): string | undefined {
   if (isHeld === true) return "held-by-node";
   if (view.mode !== "ipvs") return view.absentReason(servicePort, familyOf(server.address));
-  if (absence.isForeign(key)) return "foreign-virtual-server";
+  if (absence.isForeign(key)) return foreignReason;
   if (view.reconciler.cachedServers.has(key)) return undefined;
   return absence.reasonOf({ type: "virtual-server", virtualServer: key }, record.name);
 }

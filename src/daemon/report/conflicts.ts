@@ -1,4 +1,5 @@
 /** Describes Service conflicts for logs, metrics and Events. Pure. */
+import { foreignReason, lostReason } from "../../answer/reasons.ts";
 import type { ServiceName } from "../../api/objects.ts";
 import { hostPort } from "../../base/ip.ts";
 import type { LogKeys } from "../../base/log.ts";
@@ -9,8 +10,8 @@ import type { ReservedReason } from "../../plan/options.ts";
 import type { WaitingClaim } from "../node/unchecked-claims.ts";
 
 export type ConflictReason =
-  | "claimed-by-another-service"
-  | "foreign-virtual-server"
+  | typeof lostReason
+  | typeof foreignReason
   | "nodes-not-listed"
   | LimitKind
   | ReservedReason;
@@ -28,8 +29,8 @@ interface ReasonTraits {
 }
 
 export const conflictReasons: Readonly<Record<ConflictReason, ReasonTraits>> = {
-  "claimed-by-another-service": { event: "AddressClaimed", isUnserved: true },
-  "foreign-virtual-server": { event: "ForeignVirtualServer", isUnserved: true, isLocal: true },
+  [lostReason]: { event: "AddressClaimed", isUnserved: true },
+  [foreignReason]: { event: "ForeignVirtualServer", isUnserved: true, isLocal: true },
   "nodes-not-listed": { event: "ReservedAddress" },
   "service-limit": { event: "LimitExceeded" },
   "namespace-limit": { event: "LimitExceeded" },
@@ -98,7 +99,7 @@ export function conflictsOf(
       const service = serviceOf(servicePortName);
       return {
         key: `foreign ${virtualServer}`,
-        reason: "foreign-virtual-server",
+        reason: foreignReason,
         event: "Foreign virtual server occupies a Service address",
         keys: { virtualServer, servicePortName },
         service,
@@ -153,7 +154,7 @@ function claimConflict({ virtualServer, winner, loser, reason }: LostClaim): Con
   const service = serviceOf(loser);
   return {
     key: `${virtualServer} ${loser}`,
-    reason: "claimed-by-another-service",
+    reason: lostReason,
     event: "Virtual server is claimed by another Service",
     keys: { virtualServer, winner, loser, claim: reason },
     service,

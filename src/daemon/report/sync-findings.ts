@@ -1,4 +1,5 @@
 /** Describes the findings of a sync in IPVS mode for logs and Events. Pure. */
+import { foreignReason } from "../../answer/reasons.ts";
 import type { ServiceName } from "../../api/objects.ts";
 import { escapeUnprintable } from "../../base/printable.ts";
 import type { AnnotationProblem } from "../../model/tuning.ts";
@@ -92,7 +93,7 @@ export function foreignServerFinding({ virtualServer }: FoundServer): Finding {
     key: virtualServer,
     level: "info",
     begins: "Keeping foreign virtual server",
-    keys: { virtualServer, reason: "foreign-virtual-server" },
+    keys: { virtualServer, reason: foreignReason },
   };
 }
 

@@ -1,6 +1,9 @@
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, it } from "node:test";
 import { listOf } from "../../../src/answer/answer.ts";
+import { foreignReason, lostReason, reasons } from "../../../src/answer/reasons.ts";
 import { linesOf } from "../../../src/answer/render.ts";
 import type { DrainRow, ServiceRow } from "../../../src/answer/rows.ts";
 import { drainsView, servicesView } from "../../../src/answer/services-view.ts";
@@ -127,6 +130,15 @@ describe("the table of Services", () => {
     const rows = Array.from({ length: 10_000 }, (_, index) => ({ ...web, name: `svc-${index}` }));
     assert.equal(tableOf(rows, false, 120).length, 10_002);
   });
+});
+
+describe("the reasons in rows", () => {
+  const commands = readFileSync(join(import.meta.dirname, "../../../docs/commands.md"), "utf8");
+  for (const reason of [...Object.keys(reasons), lostReason, foreignReason]) {
+    it(`are described in docs/commands.md: ${reason}`, () => {
+      assert.match(commands, new RegExp(`^\\|.*\`${reason}\`.*\\|$`, "m"));
+    });
+  }
 });
 
 describe("the table of drains", () => {

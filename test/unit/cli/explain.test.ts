@@ -207,9 +207,13 @@ describe("explain", () => {
     assert.match(err, /No address of Service .*none is served/);
   });
 
-  it("exits with 0 if the kernel is as planned", async () => {
-    const { code } = await run(["svc/web"], "short", facts, [{ ...explanation, differences: [] }]);
-    assert.equal(code, 0);
+  it("exits with 0 if the kernel is as planned and the Service has an endpoint", async () => {
+    for (const ready of [true, false]) {
+      const endpoints = [{ address: "10.244.1.5", port: 8080, ready, serving: ready }];
+      const asPlanned = { ...explanation, differences: [], endpoints };
+      const { code } = await run(["svc/web"], "short", facts, [asPlanned]);
+      assert.equal(code, ready ? 0 : 2);
+    }
   });
 });
 

@@ -75,6 +75,33 @@ async function run(
 const services = (...words: readonly string[]): Promise<Run> => run(["services", ...words]);
 
 describe("kube-ipvs services", () => {
+  const endpoint = { address: "10.244.1.5", port: 8080 };
+  const codes: readonly (readonly [title: string, row: object, code: number])[] = [
+    ["as planned", { endpoints: [endpoint] }, 0],
+    [
+      "with an endpoint that is not ready",
+      { endpoints: [{ ...endpoint, reason: "not-ready" }] },
+      0,
+    ],
+    ["with a drifted endpoint", { endpoints: [{ ...endpoint, reason: "drifted" }] }, 2],
+    ["with a rejected endpoint", { endpoints: [{ ...endpoint, reason: "EINVAL" }] }, 2],
+    ["without an endpoint", { realServers: { planned: 0, programmed: 0, draining: 0 } }, 0],
+    [
+      "if no planned endpoint is used",
+      { realServers: { planned: 2, programmed: 0, draining: 0 } },
+      2,
+    ],
+    ["at an address that another Service owns", { reason: "claimed-by-another-service" }, 2],
+    ["at an address that the node holds", { reason: "held-by-node" }, 0],
+  ];
+  for (const [title, more, code] of codes) {
+    it(`exits with ${code} for a Service ${title}`, async () => {
+      items = [row, { ...row, ...more }];
+      await listen();
+      assert.equal((await services()).code, code);
+    });
+  }
+
   const cases: readonly (readonly [words: readonly string[], target: string])[] = [
     [[], "/v1/services?namespace=default"],
     [["-A"], "/v1/services?"],
