@@ -71,6 +71,30 @@ const doctorRows: NodeRows<DoctorReport, Pick<Finding, "verdict" | "name" | "evi
       : checks.filter((one) => one.verdict !== "ok"),
 };
 
+/** Adds a warning to the reports of nodes whose daemon has another version than most. */
+function withVersions(items: readonly NodeAnswer[]): readonly NodeAnswer[] {
+  const versions = items.map(({ answer }) => versionIn(answer as DoctorReport | undefined));
+  const groups = [...Map.groupBy(versions, (one) => one)].filter(([one]) => one !== undefined);
+  const [most] = groups.toSorted(([, one], [, other]) => other.length - one.length);
+  return items.map((item, index) => {
+    const version = versions[index];
+    if (version === undefined || version === most?.[0]) return item;
+    const { checks, verdict, ...report } = item.answer as DoctorReport;
+    const evidence = `kube-ipvs ${version} is running, but ${most?.[0]} on most nodes`;
+    const all = checks.map((one): Finding => {
+      return one.name === "version" ? { ...one, verdict: "warn", evidence } : one;
+    });
+    const answer = { ...report, verdict: verdict === "ok" ? "warn" : verdict, checks: all };
+    return { ...item, answer, exitCode: exitCodes.wrong };
+  });
+}
+
+/** The daemon's version, from the evidence of the check. */
+function versionIn(report: DoctorReport | undefined): string | undefined {
+  const evidence = report?.checks?.find(({ name }) => name === "version")?.evidence;
+  return /^kube-ipvs (\S+) is running/.exec(evidence ?? "")?.[1];
+}
+
 const explainRows: NodeRows<ExplanationList, Explanation> = {
   columns: [
     { title: "VERDICT", cell: ({ verdict }) => verdict },
@@ -96,7 +120,8 @@ export function nodesText(
   format: string,
   width: number | undefined,
 ): { readonly text: string; readonly exitCode: number } {
-  const items = readNodes(input).toSorted((one, other) => byName(one.node, other.node));
+  const answered = readNodes(input).toSorted((one, other) => byName(one.node, other.node));
+  const items = command === "doctor" ? withVersions(answered) : answered;
   const list: NodeList = listOf("NodeList", items);
   const exitCode = Math.max(exitCodes.fine, ...items.map((one) => one.exitCode));
   if (command === "compare") {

@@ -189,6 +189,8 @@ export interface Node extends Host {
   readonly mounts: () => Answer<MountFacts>;
   /** `skipped` is the reason why no daemon answers. */
   readonly daemon: () => Promise<DaemonFacts | { readonly skipped: string }>;
+  /** The node ports of Services. Empty without a daemon. */
+  readonly nodePorts: () => Promise<readonly number[]>;
   /** Explains packets to a few Services, by plan and kernel. */
   readonly packets: () => Promise<readonly Explanation[]>;
   /** `skipped` is the reason why the API server is not checked. */

@@ -11,7 +11,7 @@ import { nodePortNetworks } from "../daemon/node/node-facts.ts";
 import { type KernelReaders, openReaders } from "../kernel/open-readers.ts";
 import type { Node } from "./node.ts";
 import { readCluster } from "./read/cluster.ts";
-import { readDaemon, readPackets } from "./read/daemon.ts";
+import { readDaemon, readNodePorts, readPackets } from "./read/daemon.ts";
 import {
   readAddresses,
   readBackends,
@@ -88,6 +88,7 @@ export function openNode(
     files: readFiles,
     mounts: () => readMounts(readers.modules.releaseFolder),
     daemon: once(() => readDaemon(operatorSocket)),
+    nodePorts: () => readNodePorts(operatorSocket),
     packets: () => readPackets(operatorSocket, readers),
     cluster:
       skipped === undefined ? readCluster({ connect, clock, nodeName, rights }) : { skipped },

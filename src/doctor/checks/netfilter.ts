@@ -6,14 +6,26 @@ import { type Check, check, fail, ipvsMode, kernelModes, ok, unknown, warn } fro
 const nearlyFull = 0.8;
 const full = 0.95;
 
+interface PortRange {
+  readonly first: number;
+  readonly last: number;
+}
+
 /** The API server's default of --service-node-port-range. */
-const defaultNodePorts = { first: 30_000, last: 32_767 } as const;
+const defaultNodePorts: PortRange = { first: 30_000, last: 32_767 };
+
+/** The default range, unless Services have other node ports. */
+function nodePortRange(served: readonly number[]): PortRange {
+  const { first, last } = defaultNodePorts;
+  if (served.every((port) => port >= first && port <= last)) return defaultNodePorts;
+  return { first: Math.min(...served), last: Math.max(...served) };
+}
 
 /** Whether one range of ip_local_reserved_ports contains all node ports. The kernel joins adjacent ranges. */
-function isReserved(reserved: string): boolean {
+function isReserved(reserved: string, { first, last }: PortRange): boolean {
   return reserved.split(",").some((range) => {
     const [low = Number.NaN, high = low] = range.split("-").map(Number);
-    return low <= defaultNodePorts.first && high >= defaultNodePorts.last;
+    return low <= first && high >= last;
   });
 }
 
@@ -38,16 +50,17 @@ export const netfilterChecks: readonly Check[] = [
   check({
     name: "local-ports",
     why: "if a process on the node connects from a port that is also a node port, the answers reach the Service instead",
-    read: ({ sysctl }) => ({
+    read: async ({ sysctl, nodePorts }) => ({
       range: sysctl("net/ipv4/ip_local_port_range") ?? "",
       reserved: sysctl("net/ipv4/ip_local_reserved_ports") ?? "",
+      nodePorts: nodePortRange(await nodePorts().catch(() => [])),
     }),
-    judge({ range, reserved }) {
-      const { first, last } = defaultNodePorts;
+    judge({ range, reserved, nodePorts }) {
+      const { first, last } = nodePorts;
       const [low = Number.NaN, high = Number.NaN] = range.split(/\s+/).map(Number);
       const evidence = `net.ipv4.ip_local_port_range is ${low} to ${high}`;
       if (!(low <= last && high >= first)) return ok(evidence);
-      if (isReserved(reserved)) return ok(`${evidence}; node ports are reserved`);
+      if (isReserved(reserved, nodePorts)) return ok(`${evidence}; node ports are reserved`);
       const all = [reserved, `${first}-${last}`].filter((text) => text !== "").join(",");
       return warn(
         `${evidence}, which contains the node ports ${first} to ${last}`,

@@ -11,6 +11,13 @@ export async function readDaemon(path: string): ReturnType<Node["daemon"]> {
   return await ask(path, { kind: "Status", target: "/v1/status" });
 }
 
+/** Returns the node ports of all Services. Empty without a daemon. */
+export async function readNodePorts(path: string): Promise<readonly number[]> {
+  const list = await ask(path, { kind: "ServiceList", target: "/v1/services" });
+  if ("skipped" in list) return [];
+  return list.items.flatMap(({ frontend, port }) => (frontend === "node-port" ? [port] : []));
+}
+
 /** The daemon provides the plan. The kernel state is read here. */
 export async function readPackets(
   path: string,

@@ -49,3 +49,38 @@ describe("an answer of a different version among the answers of many nodes", () 
     assert.match(text, /^n4 .* has scheduler wlc$/m);
   });
 });
+
+describe("doctor on many nodes", () => {
+  it("warns about nodes whose daemon has another version than most", () => {
+    const report = (version: string, more: readonly object[] = []): string => {
+      const checks = [
+        { name: "version", verdict: "ok", evidence: `kube-ipvs ${version} is running` },
+        ...more,
+      ];
+      return JSON.stringify({ verdict: more.length === 0 ? "ok" : "warn", checks });
+    };
+    const input = [
+      `= n1 0\n|${report("0.2.0")}\n`,
+      `= n2 0\n|${report("0.1.0")}\n`,
+      `= n3 2\n|${report("0.2.0", [finding])}\n`,
+      "= n4 1\n!no answer\n",
+    ].join("");
+    const { text, exitCode } = nodesText("doctor", input, "text", undefined);
+    assert.equal(exitCode, 2);
+    assert.deepEqual(
+      text
+        .trimEnd()
+        .split("\n")
+        .slice(1)
+        .map((line) => line.replaceAll(/ +/g, " ")),
+      [
+        "n1 ok all 1 checks are ok",
+        "n2 warn version kube-ipvs 0.1.0 is running, but 0.2.0 on most nodes",
+        "n3 warn b two",
+        "n4 - - no answer",
+      ],
+    );
+    const same = `= n1 0\n|${report("0.2.0")}\n= n2 0\n|${report("0.2.0")}\n`;
+    assert.equal(nodesText("doctor", same, "text", undefined).exitCode, 0);
+  });
+});

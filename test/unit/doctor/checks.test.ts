@@ -460,6 +460,30 @@ const cases: readonly Case[] = [
     },
     says: /node ports are reserved/,
   },
+  {
+    check: "local-ports",
+    verdict: "ok",
+    node: {
+      sysctl: sysctlsWith({ [localPorts]: "30000\t60999" }),
+      nodePorts: known([20_000, 22_000]),
+    },
+    says: /is 30000 to 60999 – $/,
+  },
+  {
+    check: "local-ports",
+    verdict: "warn",
+    node: {
+      sysctl: sysctlsWith({ [localPorts]: "1024\t60999" }),
+      nodePorts: known([20_000, 22_000]),
+    },
+    says: /contains the node ports 20000 to 22000.*ip_local_reserved_ports=20000-22000, or /s,
+  },
+  {
+    check: "local-ports",
+    verdict: "warn",
+    node: { sysctl: sysctlsWith({ [localPorts]: "1024\t60999" }), nodePorts: unreadable },
+    says: /contains the node ports 30000 to 32767/,
+  },
 
   { check: "conntrack", verdict: "ok", node: {}, says: /100 of 1000/ },
   {

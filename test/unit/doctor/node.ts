@@ -112,6 +112,7 @@ export function nodeWith(changed: Partial<Node> = {}): Node {
     files: known({ limit: 1_048_576, open: 1_000, max: 100_000 }),
     mounts: known({ isContainer: false, isLockShared: true, modulesFolder: "/lib/modules/6.1.0" }),
     daemon: daemonWith(version),
+    nodePorts: known([]),
     packets: known([]),
     cluster,
     ...changed,
