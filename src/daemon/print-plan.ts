@@ -18,7 +18,7 @@ import { planObject } from "../reconcile/plan-object.ts";
 import { subjectText } from "../reconcile/subject.ts";
 import { sameRealServer } from "../state/real-server.ts";
 import { planCleanUp, planRemovals } from "./clean-up.ts";
-import { leftoverRemovals } from "./leftovers/remove-leftovers.ts";
+import { type EarlierRuns, leftoverRemovals } from "./leftovers/remove-leftovers.ts";
 import { openKernelForCleanUp } from "./node/open-node-kernel.ts";
 import { findOtherProxy } from "./node/other-proxy.ts";
 import { type ObserveOnceContext, observeOnce } from "./observe-once.ts";
@@ -56,12 +56,7 @@ export async function planSync(
   parts: ObserveOnceContext,
   daemon?: RunningDaemon,
 ): Promise<Plan> {
-  const runs = modeRecordIn(readState(config.stateFile, parts.log));
-  return await planned(config, parts, daemon, async (plan, kernel) => {
-    const left = await planRemovals(await leftoverRemovals(kernel, config, runs), parts.clock);
-    const changes = [...plan.changes, ...left.changes];
-    return { ...plan, ...left, changes, kept: [...(plan.kept ?? []), ...left.kept] };
-  });
+  return await planned(config, parts, daemon, modeRecordIn(readState(config.stateFile, parts.log)));
 }
 
 /** Returns what applying a file would change, apart from changes that are pending even without it. */
@@ -75,15 +70,19 @@ export async function planApplied(
   return planBeyond(pending, await planned(config, { ...parts, applied }, daemon));
 }
 
+/** Without `runs`, leftovers are omitted. */
 async function planned(
   config: Config,
   parts: ObserveOnceContext,
   daemon: RunningDaemon | undefined,
-  complete: (plan: Plan, kernel: Kernel) => Promise<Plan> = async (plan) => plan,
+  runs?: EarlierRuns,
 ): Promise<Plan> {
   const finish = async (first: ChangePlan, kernel: Kernel | undefined): Promise<Plan> => {
     const plan = await planOf(withoutFlowChecks(first), config, daemon);
-    return kernel === undefined ? plan : await complete(plan, kernel);
+    if (kernel === undefined || runs === undefined) return plan;
+    const left = await planRemovals(await leftoverRemovals(kernel, config, runs), parts.clock);
+    const changes = [...plan.changes, ...left.changes];
+    return { ...plan, ...left, changes, kept: [...(plan.kept ?? []), ...left.kept] };
   };
   if (config.mode === "userspace") return await planUserspaceStart(config, parts, finish);
   return await observeOnce(config, parts, async ({ report, view, kernel }) => ({
@@ -130,20 +129,13 @@ export async function planOf(
 }
 
 /** The objects whose retries or repairs are not due yet. */
-function pendingIn({
-  rejectedObjects,
-  backingOffRepairs,
-}: Status): ReadonlyMap<string, DeferralReason> {
-  const due = ({ retryInSeconds }: { readonly retryInSeconds: number }): boolean =>
-    retryInSeconds <= 0;
-  return new Map([
-    ...backingOffRepairs
-      .filter((one) => !due(one))
-      .map(({ subject }) => [subject, "reverted"] as const),
-    ...rejectedObjects
-      .filter((one) => !due(one))
-      .map(({ subject }) => [subject, "refused"] as const),
-  ]);
+function pendingIn(status: Status): ReadonlyMap<string, DeferralReason> {
+  const all = [
+    ...status.backingOffRepairs.map((one) => ({ ...one, why: "reverted" as const })),
+    ...status.rejectedObjects.map((one) => ({ ...one, why: "refused" as const })),
+  ];
+  const pending = all.filter(({ retryInSeconds }) => retryInSeconds > 0);
+  return new Map(pending.map(({ subject, why }) => [subject, why]));
 }
 
 function isListed(
