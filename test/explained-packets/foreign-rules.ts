@@ -2,6 +2,9 @@
  * Rules as other software writes them: a firewall manager, container engines, network plug-ins and a host firewall.
  * Each is one shell script. The node's rules are restored afterwards.
  */
+import { docker, firewalld, nftFirewalld, ufw } from "../neighbors/firewalls.ts";
+import { calico, flannel } from "../neighbors/network-plugins.ts";
+import { nft, restore, type TableName } from "../neighbors/restore.ts";
 import type { Draw } from "./draw.ts";
 import { setsInIpv6 } from "./in-ipv6.ts";
 
@@ -10,27 +13,6 @@ export interface ForeignRules {
   /** Whether the rules need nf_tables. */
   readonly isNft?: true;
   script(draw: Draw): string;
-}
-
-type TableName = "raw" | "mangle" | "nat" | "filter";
-
-/** Input for iptables-restore that keeps existing rules. `:NAME` creates a chain. `-I` and `-P` are for built-in chains. */
-function restore(table: TableName, lines: readonly string[]): string {
-  const chains = lines.filter((line) => line.startsWith(":"));
-  const rules = lines.filter((line) => !line.startsWith(":") && line !== "");
-  return [
-    "iptables-restore -w 5 -n <<'END'",
-    `*${table}`,
-    ...chains.map((line) => `${line} ${/ /.test(line) ? "" : "- "}[0:0]`),
-    ...rules,
-    "COMMIT",
-    "END",
-    "",
-  ].join("\n");
-}
-
-function nft(lines: readonly string[]): string {
-  return ["nft -f - <<'END'", ...lines, "END", ""].join("\n");
 }
 
 /** A distribution's rules, which may or may not open node ports. */
@@ -49,179 +31,61 @@ function openings(draw: Draw): readonly string[] {
   );
 }
 
-const firewalld: ForeignRules = {
+const drawnFirewalld: ForeignRules = {
   name: "firewalld",
-  script: (draw) => {
-    const zone = openings(draw).map(
-      (match) => `-A IN_public_allow ${match} -m conntrack --ctstate NEW,UNTRACKED -j ACCEPT`,
-    );
-    return restore("filter", [
-      ...[":INPUT_ZONES", ":IN_public", ":IN_public_allow", ":FORWARD_IN_ZONES", ":FWDI_public"],
-      "-A INPUT -m conntrack --ctstate RELATED,ESTABLISHED,DNAT -j ACCEPT",
-      "-A INPUT -i lo -j ACCEPT",
-      "-A INPUT -j INPUT_ZONES",
-      "-A INPUT -m conntrack --ctstate INVALID -j DROP",
-      "-A INPUT -j REJECT --reject-with icmp-host-prohibited",
-      "-A INPUT_ZONES -i veth+ -j ACCEPT",
-      "-A INPUT_ZONES -j IN_public",
-      "-A IN_public -j IN_public_allow",
-      "-A IN_public -p icmp -j ACCEPT",
-      "-A FORWARD -m conntrack --ctstate RELATED,ESTABLISHED,DNAT -j ACCEPT",
-      "-A FORWARD -i lo -j ACCEPT",
-      "-A FORWARD -j FORWARD_IN_ZONES",
-      "-A FORWARD -m conntrack --ctstate INVALID -j DROP",
-      "-A FORWARD -j REJECT --reject-with icmp-host-prohibited",
-      "-A FORWARD_IN_ZONES -i veth+ -g FWDI_public",
-      draw.isChosen(0.5) ? "-A FWDI_public -j ACCEPT" : "",
-      ...zone,
-    ]);
-  },
+  script: (draw) =>
+    firewalld({
+      trusted: draw.some(["10.244.0.0/16", "192.168.20.0/24"], 0.4),
+      allowed: openings(draw),
+      forwarded: draw.some(["-i veth+", "-o veth+"], 0.3),
+    }),
 };
 
-const ufw: ForeignRules = {
+const drawnUfw: ForeignRules = {
   name: "ufw",
-  script: (draw) => {
-    const forwards = draw.isChosen(0.5);
-    return restore("filter", [
-      ...[":INPUT DROP", `:FORWARD ${forwards ? "ACCEPT" : "DROP"}`],
-      ...[":ufw-before-input", ":ufw-not-local", ":ufw-user-input", ":ufw-logging-deny"],
-      ...[":ufw-after-input", ":ufw-reject-input", ":ufw-before-forward", ":ufw-user-forward"],
-      "-A INPUT -j ufw-before-input",
-      "-A INPUT -j ufw-after-input",
-      "-A INPUT -j ufw-reject-input",
-      "-A ufw-before-input -i lo -j ACCEPT",
-      "-A ufw-before-input -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT",
-      "-A ufw-before-input -m conntrack --ctstate INVALID -j ufw-logging-deny",
-      "-A ufw-before-input -m conntrack --ctstate INVALID -j DROP",
-      "-A ufw-before-input -p icmp -m icmp --icmp-type 8 -j ACCEPT",
-      "-A ufw-before-input -p udp -m udp --sport 67 --dport 68 -j ACCEPT",
-      "-A ufw-before-input -j ufw-not-local",
-      "-A ufw-before-input -d 224.0.0.251/32 -p udp -m udp --dport 5353 -j ACCEPT",
-      "-A ufw-before-input -j ufw-user-input",
-      "-A ufw-not-local -m addrtype --dst-type LOCAL -j RETURN",
-      "-A ufw-not-local -m addrtype --dst-type MULTICAST -j RETURN",
-      "-A ufw-not-local -m addrtype --dst-type BROADCAST -j RETURN",
-      "-A ufw-not-local -m limit --limit 3/min --limit-burst 10 -j ufw-logging-deny",
-      "-A ufw-not-local -j DROP",
-      '-A ufw-logging-deny -m limit --limit 3/min -j LOG --log-prefix "[UFW BLOCK] "',
-      ...openings(draw).map((match) => `-A ufw-user-input ${match} -j ACCEPT`),
-      "-A ufw-after-input -p udp -m udp --dport 137 -j DROP",
-      "-A ufw-after-input -m addrtype --dst-type BROADCAST -j DROP",
-      draw.isChosen(0.3) ? "-A ufw-reject-input -j REJECT" : "",
-      "-A FORWARD -j ufw-before-forward",
-      "-A ufw-before-forward -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT",
-      "-A ufw-before-forward -j ufw-user-forward",
-      draw.isChosen(0.5) ? "-A ufw-user-forward -i veth+ -j ACCEPT" : "",
-      draw.isChosen(0.5) ? "-A ufw-user-forward -o eth0 -j ACCEPT" : "",
-    ]);
-  },
+  script: (draw) =>
+    ufw({
+      forwardPolicy: draw.one(["DROP", "ACCEPT"]),
+      allowed: openings(draw),
+      routed: draw.some(["-i veth+", "-o eth0"], 0.5),
+    }),
 };
 
-const docker: ForeignRules = {
+const drawnDocker: ForeignRules = {
   name: "Docker",
-  script: (draw) => {
-    const published = draw.one([8088, 9999, 30_010]);
-    const to = draw.one(["172.17.0.2:80", "10.244.1.10:8080"]);
-    return (
-      restore("filter", [
-        ...[draw.isChosen(0.5) ? ":FORWARD DROP" : "", ":DOCKER", ":DOCKER-USER"],
-        ...[":DOCKER-ISOLATION-STAGE-1", ":DOCKER-ISOLATION-STAGE-2"],
-        "-A FORWARD -j DOCKER-USER",
-        "-A FORWARD -j DOCKER-ISOLATION-STAGE-1",
-        "-A FORWARD -o docker0 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT",
-        "-A FORWARD -o docker0 -j DOCKER",
-        "-A FORWARD -i docker0 ! -o docker0 -j ACCEPT",
-        "-A FORWARD -i docker0 -o docker0 -j ACCEPT",
-        "-A DOCKER -d 172.17.0.2/32 ! -i docker0 -o docker0 -p tcp -m tcp --dport 80 -j ACCEPT",
-        "-A DOCKER ! -i docker0 -o docker0 -j DROP",
-        "-A DOCKER-ISOLATION-STAGE-1 -i docker0 ! -o docker0 -j DOCKER-ISOLATION-STAGE-2",
-        "-A DOCKER-ISOLATION-STAGE-1 -j RETURN",
-        "-A DOCKER-ISOLATION-STAGE-2 -o docker0 -j DROP",
-        "-A DOCKER-ISOLATION-STAGE-2 -j RETURN",
-        draw.isChosen(0.3) ? "-A DOCKER-USER -i eth0 -p tcp -j DROP" : "",
-        "-A DOCKER-USER -j RETURN",
-      ]) +
-      restore("nat", [
-        ":DOCKER",
-        "-A PREROUTING -m addrtype --dst-type LOCAL -j DOCKER",
-        "-A OUTPUT ! -d 127.0.0.0/8 -m addrtype --dst-type LOCAL -j DOCKER",
-        "-A POSTROUTING -s 172.17.0.0/16 ! -o docker0 -j MASQUERADE",
-        "-A POSTROUTING -s 172.17.0.2/32 -d 172.17.0.2/32 -p tcp -m tcp --dport 80 -j MASQUERADE",
-        "-A DOCKER -i docker0 -j RETURN",
-        `-A DOCKER ! -i docker0 -p tcp -m tcp --dport ${published} -j DNAT --to-destination ${to}`,
-      ])
-    );
-  },
+  script: (draw) =>
+    docker({
+      published: draw.one([8088, 9999, 30_010]),
+      to: draw.one(["172.17.0.2:80", "10.244.1.10:8080"]),
+      forwardPolicy: draw.one(["DROP", "ACCEPT"]),
+      user: draw.some(["-i eth0 -p tcp -j DROP"], 0.3),
+    }),
 };
 
-/** Pod links are called veth, as with other plug-ins that route. */
-const calico: ForeignRules = {
+const drawnCalico: ForeignRules = {
   name: "Calico",
-  script: (draw) => {
-    const rules = draw.some(
-      [
-        "-s 192.168.10.0/24",
-        "-s 10.244.1.5/32",
-        "-s 192.168.10.11/32",
-        "-p udp",
-        "-s 10.244.0.0/16",
-      ],
-      0.4,
-    );
-    return (
-      restore("raw", [
-        ":cali-PREROUTING",
-        "-I PREROUTING -j cali-PREROUTING",
-        "-A cali-PREROUTING -j MARK --set-xmark 0x0/0xf0000",
-        "-A cali-PREROUTING -i veth+ -j MARK --set-xmark 0x40000/0x40000",
-        "-A cali-PREROUTING -m mark --mark 0x10000/0x10000 -j ACCEPT",
-      ]) +
-      restore("filter", [
-        ...[":cali-INPUT", ":cali-FORWARD", ":cali-OUTPUT", ":cali-from-wl-dispatch"],
-        ...[":cali-to-wl-dispatch", ":cali-tw-local", ":cali-fw-pod", ":cali-wl-to-host"],
-        "-I INPUT -j cali-INPUT",
-        "-I FORWARD -j cali-FORWARD",
-        "-I OUTPUT -j cali-OUTPUT",
-        "-A cali-INPUT -p udp -m udp --dport 4789 -m addrtype --dst-type LOCAL -j DROP",
-        "-A cali-INPUT -i veth+ -g cali-wl-to-host",
-        "-A cali-INPUT -m mark --mark 0x10000/0x10000 -j ACCEPT",
-        "-A cali-wl-to-host -j cali-from-wl-dispatch",
-        "-A cali-wl-to-host -j ACCEPT",
-        "-A cali-FORWARD -j MARK --set-xmark 0x0/0xe0000",
-        "-A cali-FORWARD -i veth+ -j cali-from-wl-dispatch",
-        "-A cali-FORWARD -o veth+ -j cali-to-wl-dispatch",
-        "-A cali-FORWARD -m mark --mark 0x10000/0x10000 -j ACCEPT",
-        "-A cali-OUTPUT -m mark --mark 0x10000/0x10000 -j ACCEPT",
-        "-A cali-from-wl-dispatch -s 10.244.1.5/32 -j cali-fw-pod",
-        "-A cali-fw-pod -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT",
-        "-A cali-fw-pod -m conntrack --ctstate INVALID -j DROP",
-        "-A cali-fw-pod -j MARK --set-xmark 0x0/0x10000",
-        draw.isChosen(0.5)
-          ? "-A cali-fw-pod -p tcp -m multiport --dports 80,8080 -j MARK --set-xmark 0x10000/0x10000"
-          : "-A cali-fw-pod -j MARK --set-xmark 0x10000/0x10000",
-        "-A cali-fw-pod -m mark --mark 0x10000/0x10000 -j RETURN",
-        "-A cali-fw-pod -j DROP",
-        "-A cali-to-wl-dispatch -d 10.244.1.10/32 -j cali-tw-local",
-        "-A cali-tw-local -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT",
-        "-A cali-tw-local -j MARK --set-xmark 0x0/0x10000",
-        ...rules.map((match) => `-A cali-tw-local ${match} -j MARK --set-xmark 0x10000/0x10000`),
-        "-A cali-tw-local -m mark --mark 0x10000/0x10000 -j RETURN",
-        "-A cali-tw-local -j DROP",
-      ]) +
-      restore("nat", [
-        ...[":cali-POSTROUTING", ":cali-nat-outgoing"],
-        "-I POSTROUTING -j cali-POSTROUTING",
-        "-A cali-POSTROUTING -j cali-nat-outgoing",
-        "-A cali-nat-outgoing -m set --match-set cali40masq src -m set ! --match-set cali40all dst -j MASQUERADE",
-      ])
-    );
-  },
+  script: (draw) =>
+    calico({
+      ingress: draw.some(
+        [
+          "-s 192.168.10.0/24",
+          "-s 10.244.1.5/32",
+          "-s 192.168.10.11/32",
+          "-p udp",
+          "-s 10.244.0.0/16",
+        ],
+        0.4,
+      ),
+      egress: draw.one([[""], ["-p tcp -m multiport --dports 80,8080"]]),
+      nodePorts: draw.one(["30000:32767", "31000:32767"]),
+    }),
 };
 
 /** Sets that rules refer to, and their entries. */
 const sets: readonly (readonly [definition: string, ...entries: readonly string[]])[] = [
   ["cali40masq hash:net", "10.244.0.0/16"],
   ["cali40all hash:net", "10.244.0.0/16"],
+  ["cali40this-host hash:ip", "192.168.10.11", "10.244.1.1", "10.244.8.1"],
   [
     "fw-nets hash:net comment",
     ...["192.168.0.0/16", "192.168.10.0/24 nomatch", "192.168.10.1"],
@@ -290,26 +154,7 @@ const setFirewall: ForeignRules = {
   },
 };
 
-const flannel: ForeignRules = {
-  name: "flannel",
-  script: () =>
-    restore("nat", [
-      ":FLANNEL-POSTRTG",
-      "-A POSTROUTING -j FLANNEL-POSTRTG",
-      "-A FLANNEL-POSTRTG -m mark --mark 0x4000/0x4000 -j RETURN",
-      "-A FLANNEL-POSTRTG -s 10.244.1.0/24 -d 10.244.0.0/16 -j RETURN",
-      "-A FLANNEL-POSTRTG -s 10.244.0.0/16 -d 10.244.1.0/24 -j RETURN",
-      "-A FLANNEL-POSTRTG ! -s 10.244.0.0/16 -d 10.244.1.0/24 -j RETURN",
-      "-A FLANNEL-POSTRTG -s 10.244.0.0/16 ! -d 224.0.0.0/4 -j MASQUERADE --random-fully",
-      "-A FLANNEL-POSTRTG ! -s 10.244.0.0/16 -d 10.244.0.0/16 -j MASQUERADE --random-fully",
-    ]) +
-    restore("filter", [
-      ":FLANNEL-FWD",
-      "-A FORWARD -j FLANNEL-FWD",
-      "-A FLANNEL-FWD -s 10.244.0.0/16 -j ACCEPT",
-      "-A FLANNEL-FWD -d 10.244.0.0/16 -j ACCEPT",
-    ]),
-};
+const drawnFlannel: ForeignRules = { name: "flannel", script: () => flannel };
 
 const hostFirewall: ForeignRules = {
   name: "host firewall",
@@ -358,29 +203,13 @@ const hostFirewall: ForeignRules = {
   },
 };
 
-const nftFirewalld: ForeignRules = {
+const drawnNftFirewalld: ForeignRules = {
   name: "firewalld with nftables",
   isNft: true,
   script: (draw) =>
-    nft([
-      "table inet firewalld {",
-      "chain filter_PREROUTING { type filter hook prerouting priority 10; policy accept;",
-      "icmpv6 type { nd-router-advert, nd-neighbor-solicit } accept",
-      "meta nfproto ipv6 fib saddr . mark . iif oif missing drop; }",
-      "chain filter_INPUT { type filter hook input priority 10; policy accept;",
-      "ct state established,related accept; ct status dnat accept; iifname lo accept",
-      "jump filter_INPUT_ZONES; ct state invalid drop",
-      "reject with icmpx type admin-prohibited; }",
-      "chain filter_FORWARD { type filter hook forward priority 10; policy accept;",
-      "ct state established,related accept; ct status dnat accept; iifname lo accept",
-      "jump filter_FORWARD_ZONES; ct state invalid drop; reject with icmpx type admin-prohibited; }",
-      "chain filter_OUTPUT { type filter hook output priority 10; policy accept;",
-      "ct state established,related accept; oifname lo accept; }",
-      `chain filter_INPUT_ZONES { iifname "veth*" accept`,
-      "goto filter_IN_public; }",
-      "chain filter_IN_public { jump filter_IN_public_allow; meta l4proto icmp accept; }",
-      "chain filter_IN_public_allow {",
-      ...draw.some(
+    nftFirewalld({
+      inputZones: ['iifname "veth*" accept'],
+      allowed: draw.some(
         [
           "tcp dport 22 ct state new,untracked accept",
           "tcp dport 30000-32767 ct state new,untracked accept",
@@ -390,15 +219,11 @@ const nftFirewalld: ForeignRules = {
         ],
         0.6,
       ),
-      "}",
-      "chain filter_FORWARD_ZONES {",
-      ...draw.some(
+      forwardZones: draw.some(
         ['iifname "veth*" accept', "iifname eth0 accept", 'oifname "veth*" accept'],
         0.5,
       ),
-      "}",
-      "}",
-    ]),
+    }),
 };
 
 const nftHostFirewall: ForeignRules = {
@@ -522,6 +347,14 @@ const nftBridge: ForeignRules = {
 };
 
 export const foreignRules: readonly ForeignRules[] = [
-  ...[firewalld, ufw, docker, calico, flannel, hostFirewall, setFirewall, answerFirewall],
-  ...[nftFirewalld, nftHostFirewall, nftIngress, nftTranslation, nftBridge],
+  ...[drawnFirewalld, drawnUfw, drawnDocker, drawnCalico, drawnFlannel, hostFirewall],
+  ...[
+    setFirewall,
+    answerFirewall,
+    drawnNftFirewalld,
+    nftHostFirewall,
+    nftIngress,
+    nftTranslation,
+    nftBridge,
+  ],
 ];

@@ -44,6 +44,7 @@ const settingsByName: Readonly<Record<string, Settings>> = {
   "rejected-objects": { waits: true },
   "foreign-claims": { waits: true },
   "busy-cluster": { waits: true },
+  neighbors: { waits: true },
   namespaces: { waits: true },
   tuning: { waits: true },
   "node-replacement": { waits: true },

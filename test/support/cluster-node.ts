@@ -21,6 +21,9 @@ import { labRules } from "./rules-writer.ts";
 export interface NodeSettings {
   readonly mode?: "ipvs" | "iptables" | "userspace";
   readonly nodePortAddresses?: readonly string[];
+  readonly clusterCIDR?: string;
+  readonly detectLocalMode?: string;
+  readonly detectLocal?: Readonly<Record<string, unknown>>;
   readonly ipvs?: Readonly<Record<string, unknown>>;
   readonly kubeIpvs?: Readonly<Record<string, unknown>>;
 }
