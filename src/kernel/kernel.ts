@@ -195,8 +195,7 @@ export interface DummyLink {
   listGateways(): Promise<readonly IpAddress[]>;
   /**
    * Removes the IPv4 virtual IPs that are not bound in the configured form (`VirtualAddresses`), and returns their
-   * number. If routes are configured, each address is first bound as a route. If addresses are configured, call this
-   * only after all planned virtual IPs are bound as addresses.
+   * number. Each is first bound in the configured form. Until then, `listAddresses` returns both forms.
    */
   removeOtherForm(): Promise<number>;
   /** Adds and removes /32 and /128 addresses on the link, or the equivalent local routes. */

@@ -20,6 +20,7 @@ ${hasIptables ? iptablesLines : ""}
 echo "==== ip"; ip -o -force -batch - 2>/dev/null <<END
 address show dev kube-ipvs0
 link show kube-ipvs0
+route show table local proto 75
 END
 true
 `;
@@ -43,7 +44,7 @@ export async function observeKernel(healthPorts: readonly number[]): Promise<Ker
   const sections = readSections(execFileSync("sh", ["-c", script], { encoding: "utf8" }));
   const section = (name: string): string => sections.get(name) ?? "";
   const { addresses = [], links = [] } = Object.groupBy(section("ip").split("\n"), (line) =>
-    / inet6? /.test(line) ? "addresses" : "links",
+    / inet6? |^local /.test(line) ? "addresses" : "links",
   );
   const seen = {
     ipvs: sortedLines(section("ipvs")),

@@ -189,15 +189,21 @@ describe("virtual IPs that change between addresses and routes", () => {
 
   contractCase(
     () => openRealKernel("routes"),
-    "routes are removed once everything is bound as addresses",
+    "routes become addresses, and are listed and removed as such until then",
     async ({ link }, { others }) => {
       await link.ensure();
-      await link.apply(change("add", "10.96.0.1", "10.96.0.2"));
+      await link.apply(change("add", "10.96.0.1", "10.96.0.2", "10.96.0.3"));
       await others.link.apply(change("add", "10.96.0.1"));
+      await others.link.apply(change("remove", "10.96.0.2"));
+      const listed = (await others.link.listAddresses()).map(({ address }) => address);
+      assert.deepEqual(
+        ["10.96.0.1", "10.96.0.2", "10.96.0.3"].map((text) => listed.includes(ip(text))),
+        [true, false, true],
+      );
       assert.equal(await others.link.removeOtherForm(), 2);
       assert.equal(routes(), "");
-      assert.match(onLink(), /10\.96\.0\.1\/32/);
-      assert.equal(localTypes("10.96.0.1")[0], "local");
+      assert.equal(onLink().split("\n").length, 2);
+      assert.deepEqual(localTypes("10.96.0.1", "10.96.0.3"), ["local", "local"]);
     },
   );
 

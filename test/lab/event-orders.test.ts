@@ -7,6 +7,7 @@ import { createSocket, type Socket } from "node:dgram";
 import { once } from "node:events";
 import { describe, it } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
+import type { VirtualAddresses } from "../../src/state/dummy-link.ts";
 import { differenceText, type KernelState } from "../golden/kernel-state.ts";
 import { nodeSetUp } from "../golden/node-set-up.ts";
 import { observeKernel } from "../golden/observe.ts";
@@ -27,26 +28,30 @@ import { differencesIn } from "../support/random-walk/walker.ts";
 
 const soon = { verificationPeriod: "1s", ruleCheckPeriod: "1s", portRangeMarks };
 
+type OwnSettings = Required<NodeSettings>["kubeIpvs"] & {
+  readonly virtualAddresses?: VirtualAddresses;
+};
+
 /** A node with its objects, and manual changes to it. */
 class Stage {
   readonly #book = new ObjectBook();
   readonly #commands: string[] = [];
   readonly node: ClusterNode;
 
-  private constructor(node: ClusterNode, objects: readonly ApiObject[]) {
+  #virtualAddresses: VirtualAddresses = "addresses";
+
+  private constructor(node: ClusterNode, objects: readonly ApiObject[], kubeIpvs: OwnSettings) {
     this.node = node;
     this.#note("apply", objects);
+    this.configure(kubeIpvs);
   }
 
-  static async build(
-    objects: readonly ApiObject[],
-    kubeIpvs: NodeSettings["kubeIpvs"],
-  ): Promise<Stage> {
-    const node = await ClusterNode.build(objects, { kubeIpvs: { ...soon, ...kubeIpvs } });
-    return new Stage(node, objects);
+  static async build(objects: readonly ApiObject[], kubeIpvs: OwnSettings): Promise<Stage> {
+    return new Stage(await ClusterNode.build(objects), objects, kubeIpvs);
   }
 
-  configure(kubeIpvs: NodeSettings["kubeIpvs"]): void {
+  configure(kubeIpvs: OwnSettings): void {
+    this.#virtualAddresses = kubeIpvs.virtualAddresses ?? "addresses";
     this.node.configure({ kubeIpvs: { ...soon, ...kubeIpvs } });
   }
 
@@ -96,7 +101,11 @@ class Stage {
     const held = this.node.holders();
     return planFromScratch({
       objects: this.#book.all(),
-      settings: { ...startSettings, tunnelForwarding: false },
+      settings: {
+        ...startSettings,
+        tunnelForwarding: false,
+        virtualAddresses: this.#virtualAddresses,
+      },
       commands: this.#commands,
       held,
     });
@@ -107,14 +116,10 @@ class Stage {
   }
 }
 
-/** The kinds of state that the fake kernel also has. Virtual IPs that are local routes are listed as addresses. */
+/** The kinds of state that the fake kernel also has. */
 async function state(): Promise<KernelState> {
-  const { ipvs, ipset, iptables, ip6tables, addresses = "" } = await observeKernel([]);
-  const routed = routes().map((address) => {
-    return `kube-ipvs0    inet ${address}/32 scope global kube-ipvs0\n`;
-  });
-  const bound = [...addresses.split(/(?<=\n)/), ...routed].sort().join("");
-  return { ipvs, ipset, iptables, ip6tables, addresses: bound } as KernelState;
+  const { ipvs, ipset, iptables, ip6tables, addresses } = await observeKernel([]);
+  return { ipvs, ipset, iptables, ip6tables, addresses } as KernelState;
 }
 
 /** Addresses with a local route of kube-ipvs. */
@@ -125,7 +130,7 @@ function routes(): readonly string[] {
 
 async function onStage(
   objects: readonly ApiObject[],
-  kubeIpvs: NodeSettings["kubeIpvs"],
+  kubeIpvs: OwnSettings,
   body: (stage: Stage) => Promise<void>,
 ): Promise<void> {
   await withNetworkNamespace("orders", nodeSetUp, async () => {
@@ -205,7 +210,7 @@ describe("a Service that replaces another one in the same batch", () => {
 });
 
 describe("virtual IPs as local routes", () => {
-  const asRoutes = { virtualAddresses: "routes" };
+  const asRoutes = { virtualAddresses: "routes" } as const;
   const web = (clusterIp: string, ...externalIPs: readonly string[]): ApiObject =>
     service({
       type: "NodePort",

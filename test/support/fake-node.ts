@@ -8,8 +8,10 @@ import type { HttpListenerOptions } from "../../src/daemon/http/http-listener.ts
 import type { Listener } from "../../src/daemon/http/service-health.ts";
 import type { DaemonView, ModeView } from "../../src/daemon/operator/daemon-view.ts";
 import { type ModeRecord, modeRecordIn } from "../../src/daemon/process/mode-record.ts";
+import type { NumberRecord } from "../../src/daemon/process/number-record.ts";
 import { ProxyHealth } from "../../src/daemon/report/proxy-health.ts";
 import { type Daemon, startDaemon } from "../../src/daemon/start.ts";
+import type { AskWeight } from "../../src/daemon/weights/ask-weight.ts";
 import type { Metrics } from "../../src/metrics/prometheus-metrics.ts";
 import type { Holders } from "../../src/plan/claims/claim.ts";
 import type { HolderRecord } from "../../src/plan/claims/holder-record.ts";
@@ -37,6 +39,13 @@ const baseFlags: Flags = {
 /** Longer than the interval between drain checks. */
 const allDrainsMs = 15_000;
 
+interface NodeOptions {
+  /** The owners of contested addresses in an earlier run's record. */
+  readonly held?: Holders;
+  /** If undefined, endpoints must not be asked for their weights. */
+  readonly askWeight?: AskWeight;
+}
+
 export class FakeNode {
   readonly source: MemorySource = new MemorySource();
   readonly kernel: FakeKernel = new FakeKernel();
@@ -53,17 +62,20 @@ export class FakeNode {
   #holders: Holders;
   /** The modes and marks that earlier runs recorded. */
   #modes: Readonly<Record<string, unknown>> = {};
+  readonly #askWeight: AskWeight | undefined;
+  #answeredWeights: readonly (readonly [string, number])[] = [];
   #daemon: Daemon | undefined;
 
-  /** `held`: the owners of contested addresses in an earlier run's record. */
-  constructor(flags: Flags, held: Holders = new Map()) {
+  constructor(flags: Flags, { held = new Map(), askWeight }: NodeOptions = {}) {
     this.#config = configOf({ ...baseFlags, ...flags });
     this.#flags = flags;
     this.#holders = held;
+    this.#askWeight = askWeight;
   }
 
   async start(source: ObjectSource = this.source): Promise<void> {
     this.#figures.clear();
+    this.kernel.link.virtualAddresses = this.#config.virtualAddresses;
     this.kernel.ipvs.portRangeMarks = [this.#config.portRangeMarks ?? 0];
     this.#daemon = await startDaemon({
       config: this.#config,
@@ -75,6 +87,8 @@ export class FakeNode {
       ownershipRecord: this.#ownershipRecord(),
       holderRecord: this.#holderRecord(),
       modeRecord: this.#modeRecord(),
+      weightRecord: this.#weightRecord(),
+      ...(this.#askWeight && { askWeight: this.#askWeight }),
       log: silentLogger,
       makeListener: (options) => this.#listener(options),
     });
@@ -226,6 +240,15 @@ export class FakeNode {
       keepHolders: (...all) => {
         if (this.kernel.operations.hasCrashed) return;
         this.#holders = new Map(all.flatMap((holders) => [...holders]));
+      },
+    };
+  }
+
+  #weightRecord(): NumberRecord {
+    return {
+      recalled: new Map(this.#answeredWeights),
+      keep: (read) => {
+        if (!this.kernel.operations.hasCrashed) this.#answeredWeights = read();
       },
     };
   }

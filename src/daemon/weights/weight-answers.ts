@@ -2,13 +2,11 @@
 import type { Clock } from "../../base/clock.ts";
 import type { IpAddress } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
-import { none } from "../../base/none.ts";
 import { type NextRun, Periodic } from "../../base/periodic.ts";
 import type { ServiceName } from "../../base/service-name.ts";
 import type { WeightAnswer } from "../../model/tuning.ts";
 import type { ServicePlan } from "../../plan/planner.ts";
 import type { WeightRequest } from "../../plan/weight-requests.ts";
-import type { RealServerId } from "../../state/real-server.ts";
 import type { NumberRecord } from "../process/number-record.ts";
 import type { AskedWeight, AskWeight } from "./ask-weight.ts";
 
@@ -99,18 +97,19 @@ export class WeightAnswers {
   /** Takes the requests of a Service that was planned. */
   note({ service, family, servicePorts, weightRequests }: AskedPlan): void {
     const known = this.#services.get(service);
-    if (known === undefined && weightRequests.length === 0) return;
+    if (known === undefined && weightRequests.length === 0 && this.#recalled.size === 0) return;
     const { keys } = known ?? { keys: new Map<string, readonly string[]>() };
-    const before = keys.get(family) ?? [];
+    const all = servicePorts.flatMap(({ virtualServers }) => virtualServers);
+    const used = new Set(
+      all.flatMap((one) => one.realServers.map(({ address }) => keyOf(service, address))),
+    );
+    const before = keys.get(family) ?? [...used].filter((key) => this.#recalled.has(key));
     const now = weightRequests.map(({ address }) => keyOf(service, address));
     const present = new Set(now);
     const removed = before.filter((key) => !present.has(key));
     for (const key of removed) this.#remove(key);
     // Plans the weights again if the Service still uses endpoints whose answers no longer apply.
-    const isUsed = ({ address }: RealServerId): boolean =>
-      removed.includes(keyOf(service, address));
-    const servers = removed.length === 0 ? none : servicePorts.flatMap((one) => one.virtualServers);
-    if (servers.some(({ realServers }) => realServers.some(isUsed))) this.#noteChange(service);
+    if (removed.some((key) => used.has(key))) this.#noteChange(service);
     for (const request of weightRequests) this.#add(service, request);
     if (now.length > 0) keys.set(family, now);
     else keys.delete(family);
@@ -145,6 +144,7 @@ export class WeightAnswers {
 
   #remove(key: string): void {
     const target = this.#targets.get(key);
+    this.#recalled.delete(key);
     if (target === undefined) return;
     const namespace = namespaceOf(target.service);
     const queue = this.#queues.get(namespace);

@@ -63,6 +63,8 @@ export class DummyLinkClient implements DummyLink {
   readonly #parts: DummyLinkDependencies;
   readonly #transport: NetlinkTransport;
   readonly #watches = new Set<LinkWatch>();
+  /** Whether an earlier run may have bound virtual IPs in the form that is not configured. */
+  #hasOtherForm = true;
 
   constructor(parts: DummyLinkDependencies) {
     this.#parts = parts;
@@ -100,7 +102,7 @@ export class DummyLinkClient implements DummyLink {
 
   async listAddresses(): Promise<readonly NodeAddress[]> {
     const addresses = await this.#listRealAddresses();
-    if (!this.#hasRoutes) return addresses;
+    if (!this.#hasRoutes && !this.#hasOtherForm) return addresses;
     const found = await findLink(this.#transport, this.name);
     if (found?.kind !== "dummy") return addresses;
     const routes = await this.#listLocalRoutes();
@@ -109,14 +111,17 @@ export class DummyLinkClient implements DummyLink {
   }
 
   async removeOtherForm(): Promise<number> {
-    if (!this.#hasRoutes) return this.#removeAll("route", await this.#listLocalRoutes());
     const found = await this.find();
-    const addresses = (await this.#listRealAddresses())
-      .filter(({ linkIndex, address }) => linkIndex === found?.index && isIpv4(address))
-      .map(({ address }) => address);
-    const failed = await this.apply(addresses.map((address) => ({ kind: "address-add", address })));
+    const others = this.#hasRoutes
+      ? (await this.#listRealAddresses())
+          .filter(({ linkIndex, address }) => linkIndex === found?.index && isIpv4(address))
+          .map(({ address }) => address)
+      : await this.#listLocalRoutes();
+    const failed = await this.apply(others.map((address) => ({ kind: "address-add", address })));
     if (failed[0] !== undefined) throw failed[0].error;
-    return this.#removeAll("address", addresses, found?.index);
+    await this.#removeAll(this.#otherForm, others, found?.index);
+    this.#hasOtherForm = false;
+    return others.length;
   }
 
   async listGateways(): Promise<readonly IpAddress[]> {
@@ -133,7 +138,7 @@ export class DummyLinkClient implements DummyLink {
     if (found === undefined) return this.#failAdditions(changes);
     const requests = changes.map((change) => this.#bindingRequest(change, found.index));
     const failed = await this.#write(requests);
-    await this.#removeAddressesOf(requests, found.index);
+    await this.#removeInOtherForm(requests, found.index);
     return failed;
   }
 
@@ -150,11 +155,12 @@ export class DummyLinkClient implements DummyLink {
     this.#transport.close();
   }
 
-  /** Also removes the addresses themselves, in case they were added by hand or before routes were configured. */
-  async #removeAddressesOf(requests: readonly BindingRequest[], linkIndex: number): Promise<void> {
-    const removed = requests.filter(({ kind, form }) => kind === "remove" && form === "route");
+  /** Also removes the other form, in case it was added by hand or by an earlier run. */
+  async #removeInOtherForm(requests: readonly BindingRequest[], linkIndex: number): Promise<void> {
+    if (!this.#hasRoutes && !this.#hasOtherForm) return;
+    const removed = requests.filter(({ kind, address }) => kind === "remove" && isIpv4(address));
     const addresses = removed.map(({ address }) => address);
-    await this.#removeAll("address", addresses, linkIndex);
+    await this.#removeAll(this.#otherForm, addresses, linkIndex);
   }
 
   /** Rejects with the error of the first rejected removal. */
@@ -171,6 +177,10 @@ export class DummyLinkClient implements DummyLink {
 
   get #hasRoutes(): boolean {
     return this.#parts.virtualAddresses === "routes";
+  }
+
+  get #otherForm(): BindingRequest["form"] {
+    return this.#hasRoutes ? "address" : "route";
   }
 
   #listRealAddresses(): Promise<readonly NodeAddress[]> {

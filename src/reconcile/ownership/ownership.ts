@@ -5,7 +5,7 @@ import type { Change } from "../change.ts";
 import type { CachedState, CachedVirtualServer } from "../observed/cached-state.ts";
 import { nothingRecorded, type Owner, type RecordedOwnership } from "./classify.ts";
 import { isExcluded, type OwnershipPolicy } from "./policy.ts";
-import { isNamedByPort } from "./set-marks.ts";
+import { isNamedByAddress, isNamedByPort } from "./set-marks.ts";
 
 /**
  * Preserves across restarts which virtual servers are ours although no set identifies them by address (node ports,
@@ -213,7 +213,7 @@ export class Ownership {
 
   #noteNamed(key: string, server: CachedVirtualServer | undefined, desired: DesiredView): void {
     const isUnnamed =
-      server !== undefined && this.#owned.has(key) && !isTraced(key, server.virtualServer, desired);
+      server !== undefined && this.#owned.has(key) && !isTraced(server.virtualServer, desired);
     if (isUnnamed === this.#unnamed.has(key)) return;
     this.#hasUnsavedChanges = true;
     if (isUnnamed) this.#unnamed.add(key);
@@ -223,15 +223,12 @@ export class Ownership {
 
 /**
  * Whether two traces identify the virtual server as ours: a set identifies it by address, and the address is on
- * kube-ipvs0. If one trace is flushed, the other remains. A firewall mark needs no other trace.
+ * kube-ipvs0. If one trace is flushed, the other remains. A firewall mark needs no other trace. A node port is not
+ * traced, even on a node address that is also a cluster IP.
  */
-function isTraced(
-  key: string,
-  { protocol, address }: VirtualServer,
-  desired: DesiredView,
-): boolean {
-  if (protocol === "FWM") return true;
-  return desired.virtualServer(key) !== undefined && desired.hasAddress(address);
+function isTraced(server: VirtualServer, desired: DesiredView): boolean {
+  if (server.protocol === "FWM") return true;
+  return desired.hasAddress(server.address) && isNamedByAddress(server, desired);
 }
 
 /** The state that ownership depends on. Once conflicts are known, `desired` excludes them. */

@@ -11,6 +11,7 @@ import type {
   FailedChange,
   NodeAddress,
 } from "../../../src/kernel/kernel.ts";
+import type { VirtualAddresses } from "../../../src/state/dummy-link.ts";
 import { failureError, type Operation, type Operations } from "./operations.ts";
 
 /** Index of the first created link. The node's own links have lower ones. */
@@ -22,9 +23,13 @@ export class FakeLink implements DummyLink {
   readonly #operations: Operations;
   /** Can be set to a different kind, to test a foreign link named kube-ipvs0. */
   kind = "dummy";
+  #virtualAddresses: VirtualAddresses = "addresses";
+  #hasOtherForm = false;
   #index: number | undefined;
   #nextIndex = firstLinkIndex;
   readonly #bound = new Set<IpAddress>();
+  /** Addresses of local routes, which remain if the link is lost. */
+  readonly #routes = new Set<IpAddress>();
   #nodeAddresses: readonly NodeAddress[] = standardNodeAddresses;
   /** Gateways in the main routing table. */
   gateways: readonly IpAddress[] = standardGateways;
@@ -33,6 +38,12 @@ export class FakeLink implements DummyLink {
 
   constructor(operations: Operations) {
     this.#operations = operations;
+  }
+
+  /** Sets how a new client makes IPv4 virtual IPs local. */
+  set virtualAddresses(form: VirtualAddresses) {
+    this.#virtualAddresses = form;
+    this.#hasOtherForm = true;
   }
 
   /** Replaces the addresses of the node's other links and notifies the watchers. */
@@ -51,11 +62,22 @@ export class FakeLink implements DummyLink {
     return [...this.#bound];
   }
 
+  /** The addresses of local routes. */
+  peekRoutes(): readonly IpAddress[] {
+    return [...this.#routes];
+  }
+
   /** Adds or removes an address as another program would. Throws if the kernel would reject it. */
   interfere({ kind, address }: AddressChange): void {
     if (this.#index === undefined) throw new Error(`Cannot find device ${this.name}`);
     if (kind === "address-add") this.#bound.add(address);
     else this.#bound.delete(address);
+    this.#notify();
+  }
+
+  /** Deletes a local route as another program would. Throws if the kernel would reject it. */
+  loseRoute(address: IpAddress): void {
+    if (!this.#routes.delete(address)) throw new Error("No such process");
     this.#notify();
   }
 
@@ -88,9 +110,8 @@ export class FakeLink implements DummyLink {
   async remove(): Promise<void> {
     if ((await this.find()) === undefined) return;
     this.#operations.change({ facility: "link", action: "remove-link", subject: this.name }, () => {
-      this.#index = undefined;
-      this.#bound.clear();
-      this.#notify();
+      this.lose();
+      this.#routes.clear();
     });
   }
 
@@ -98,7 +119,11 @@ export class FakeLink implements DummyLink {
     return this.#operations.read("link", "list-addresses", "", () => {
       const linkIndex = this.#index;
       if (linkIndex === undefined) return this.#nodeAddresses;
-      const bound = [...this.#bound].map((address) => ({
+      const listed =
+        this.#hasRoutes || this.#hasOtherForm
+          ? [...this.#bound, ...this.#routes]
+          : [...this.#bound];
+      const bound = listed.map((address) => ({
         address,
         prefixLength: hostPrefixLength(familyOf(address)),
         linkIndex,
@@ -108,7 +133,22 @@ export class FakeLink implements DummyLink {
   }
 
   async removeOtherForm(): Promise<number> {
-    return 0;
+    const others = this.#hasRoutes
+      ? [...this.#bound].filter((address) => familyOf(address) === "IPv4")
+      : [...this.#routes];
+    await this.apply(others.map((address) => ({ kind: "address-add", address })));
+    for (const subject of others) {
+      this.#operations.change({ facility: "link", action: "remove-other-form", subject }, () => {
+        (this.#hasRoutes ? this.#bound : this.#routes).delete(subject);
+        this.#notify();
+      });
+    }
+    this.#hasOtherForm = false;
+    return others.length;
+  }
+
+  get #hasRoutes(): boolean {
+    return this.#virtualAddresses === "routes";
   }
 
   async listGateways(): Promise<readonly IpAddress[]> {
@@ -117,8 +157,12 @@ export class FakeLink implements DummyLink {
 
   async apply(changes: readonly AddressChange[]): Promise<readonly FailedChange[]> {
     return this.#operations.changes(changes, addressOperation, (change) => {
-      if (change.kind === "address-remove") this.#bound.delete(change.address);
-      else if (this.#index !== undefined) this.#bound.add(change.address);
+      const { kind, address } = change;
+      const isRoute = this.#hasRoutes && familyOf(address) === "IPv4";
+      if (kind === "address-remove") {
+        this.#bound.delete(address);
+        if (isRoute || this.#hasOtherForm) this.#routes.delete(address);
+      } else if (this.#index !== undefined) (isRoute ? this.#routes : this.#bound).add(address);
       else throw failureError(addressOperation(change), errno.ENODEV);
       this.#notify();
     });

@@ -92,9 +92,13 @@ function ipset({ ipSets }: FakeKernel, [verb = "", name, entry]: readonly string
   ipSets.interfere({ kind, set: found.set, entry: entry as SetEntry });
 }
 
-/** `address add|del ADDRESS/LENGTH dev LINK`, `link del kube-ipvs0`. */
+/** `address add|del ADDRESS/LENGTH dev LINK`, `link del kube-ipvs0`, `route del local ADDRESS …`. */
 function iproute({ link }: FakeKernel, words: readonly string[]): void {
   const [object = "", verb = "", subject = "", , device = ""] = words;
+  if (object === "route" && verb === "del" && subject === "local") {
+    link.loseRoute(addressOf(words[3] ?? ""));
+    return;
+  }
   if (object === "link" && verb === "del" && subject === link.name) {
     link.lose();
     return;

@@ -53,14 +53,18 @@ export function iptablesText({ iptables }: FakeKernel, family: IpFamily): string
   return `${lines.join("\n")}\n`;
 }
 
-/** The dummy link's addresses in the format of `ip -o address show`, sorted and without numbers and times. */
+/**
+ * The dummy link's addresses in the format of `ip -o address show`, sorted and without numbers and times, and local
+ * routes in the format of `ip route show table local proto 75`.
+ */
 export function addressesText({ link }: FakeKernel): string {
   const lines = link.peek().map((address) => {
     const isIpv4 = familyOf(address) === "IPv4";
     const place = `${isIpv4 ? "inet" : "inet6"} ${address}/${hostPrefixLength(familyOf(address))}`;
     return `${link.name}    ${place} scope global${isIpv4 ? ` ${link.name}` : ""}`;
   });
-  return sortedText(lines);
+  const routes = link.peekRoutes().map((address) => `local ${address} dev lo scope host`);
+  return sortedText([...lines, ...routes]);
 }
 
 const forwardingMethods: Readonly<Record<number, string>> = { 0: "-m", 2: "-i", 3: "-g" };

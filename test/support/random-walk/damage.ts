@@ -48,8 +48,9 @@ const choicesOf: Readonly<Record<DamageKind, Choices>> = {
   "add-address": () => ["ip address add 10.9.9.9/32 dev kube-ipvs0"],
   "remove-address": (state) =>
     lines(state.addresses).map((line) => {
-      const [, , address = ""] = line.split(/ +/);
-      return `ip address del ${address} dev kube-ipvs0`;
+      const [first, address, last] = line.split(/ +/);
+      if (first === "local") return `ip route del local ${address} dev lo table local proto 75`;
+      return `ip address del ${last} dev kube-ipvs0`;
     }),
   "remove-link": () => ["ip link del kube-ipvs0"],
   "flush-chain": (state) =>

@@ -1,18 +1,21 @@
+import type { AskWeight } from "../../../src/daemon/weights/ask-weight.ts";
 import type { Holders } from "../../../src/plan/claims/claim.ts";
 import type { KernelState } from "../../golden/kernel-state.ts";
 import { runCommand } from "../fake-kernel/operator-commands.ts";
 import { FakeNode } from "../fake-node.ts";
 import type { NamedObject } from "../memory-source.ts";
-import { flagsOf, otherNode } from "./plan-from-scratch.ts";
+import { flagsOf, otherNode, quietMs } from "./plan-from-scratch.ts";
 import type { WalkSettings } from "./walk-step.ts";
 import type { WalkNode } from "./walker.ts";
 
-/** Longer than the verification period and the longest interval between drain checks. */
-const quietMs = 90_000;
-
 /** A walk's node on the fake kernel. The test advances the clock, so nothing waits. */
 export class FakeWalkNode implements WalkNode {
-  readonly #node = new FakeNode({});
+  /** The same weight in every request, and none from some endpoints. */
+  readonly askWeight: AskWeight = async ({ address }) => {
+    const last = Number.parseInt(address.at(-1) ?? "", 16);
+    return last === 2 ? { problem: "ECONNREFUSED" } : { weight: 10 * last };
+  };
+  readonly #node = new FakeNode({}, { askWeight: this.askWeight });
 
   get isRunning(): boolean {
     return this.#node.isRunning;

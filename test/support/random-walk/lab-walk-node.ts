@@ -1,5 +1,6 @@
 import { execFileSync } from "node:child_process";
 import { isDeepStrictEqual } from "node:util";
+import type { AskWeight } from "../../../src/daemon/weights/ask-weight.ts";
 import type { Holders } from "../../../src/plan/claims/claim.ts";
 import type { KernelState } from "../../golden/kernel-state.ts";
 import { observeKernel } from "../../golden/observe.ts";
@@ -17,6 +18,8 @@ const settleMs = 90_000;
 
 /** A walk's node in the lab's current network namespace: the built program on the real kernel. */
 export class LabWalkNode implements WalkNode {
+  /** No endpoint exists. */
+  readonly askWeight: AskWeight = async () => ({ problem: "EHOSTUNREACH" });
   readonly #node: ClusterNode;
 
   private constructor(node: ClusterNode) {
@@ -106,12 +109,14 @@ export class LabWalkNode implements WalkNode {
 function nodeSettings(settings: WalkSettings): NodeSettings {
   const { scheduler, excludeCIDRs, nodePortAddresses } = settings;
   const { unboundAddresses, masqueradeNodeToLocal, tunnelForwarding } = settings;
+  const { weightRequestPeriod, virtualAddresses } = settings;
   return {
     nodePortAddresses,
     ipvs: { scheduler, excludeCIDRs: excludeCIDRs },
     kubeIpvs: {
       ...{ verificationPeriod: "1s", ruleCheckPeriod: "1s", manualWeights: "repair" },
       ...{ portRangeMarks, unboundAddresses, masqueradeNodeToLocal, tunnelForwarding },
+      ...{ weightRequestPeriod, virtualAddresses },
     },
   };
 }

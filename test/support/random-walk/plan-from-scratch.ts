@@ -1,4 +1,5 @@
 /** Computes the result of a fresh start on an empty kernel, with the daemon on a fake kernel. */
+import type { AskWeight } from "../../../src/daemon/weights/ask-weight.ts";
 import type { Holders } from "../../../src/plan/claims/claim.ts";
 import type { KernelState } from "../../golden/kernel-state.ts";
 import { runCommand } from "../fake-kernel/operator-commands.ts";
@@ -14,10 +15,16 @@ export interface Beginning {
   readonly commands: readonly string[];
   /** Owners of contested addresses, which depend on earlier events. */
   readonly held: Holders;
+  /** If undefined, no settings ask for weights. */
+  readonly askWeight?: AskWeight;
 }
 
+/** Longer than the verification period, the interval between drain checks, and four requests for each weight. */
+export const quietMs = 90_000;
+
 export async function planFromScratch(beginning: Beginning): Promise<KernelState> {
-  const fresh = new FakeNode(flagsOf(beginning.settings), beginning.held);
+  const { settings, held, askWeight } = beginning;
+  const fresh = new FakeNode(flagsOf(settings), { held, ...(askWeight && { askWeight }) });
   for (const command of beginning.commands) {
     if (!runCommand(fresh.kernel, command)) throw new Error(`The fake kernel rejects: ${command}`);
   }
@@ -25,6 +32,13 @@ export async function planFromScratch(beginning: Beginning): Promise<KernelState
   await fresh.start();
   fresh.source.reportNodes(otherNode);
   await fresh.settle();
+  if (settings.weightRequestPeriod !== "0s") {
+    // After a restart, answers are planned at once.
+    await fresh.wait(quietMs);
+    await fresh.restart();
+    fresh.source.reportNodes(otherNode);
+    await fresh.settle();
+  }
   const state = await fresh.state();
   await fresh.stop();
   return state;
@@ -44,6 +58,7 @@ export const otherNode = node({
 export function flagsOf(settings: WalkSettings): Readonly<Record<string, string>> {
   const { scheduler, excludeCIDRs, nodePortAddresses } = settings;
   const { unboundAddresses, masqueradeNodeToLocal, tunnelForwarding } = settings;
+  const { weightRequestPeriod, virtualAddresses } = settings;
   return {
     "ipvs-scheduler": scheduler,
     "ipvs-exclude-cidrs": excludeCIDRs.join(","),
@@ -53,5 +68,7 @@ export function flagsOf(settings: WalkSettings): Readonly<Record<string, string>
     "kube-ipvs-manual-weights": "repair",
     "kube-ipvs-port-range-marks": portRangeMarks,
     "kube-ipvs-tunnel-forwarding": String(tunnelForwarding),
+    "kube-ipvs-weight-request-period": weightRequestPeriod,
+    "kube-ipvs-virtual-addresses": virtualAddresses,
   };
 }

@@ -2,7 +2,9 @@
  * The steps of a random walk, as fast-check arbitraries. They are plain data, so a walk can be stored as JSON.
  */
 import fc from "fast-check";
+import type { VirtualAddresses } from "../../../src/state/dummy-link.ts";
 import { type ClusterChange, clusterChanges } from "../random-cluster/changes.ts";
+import { abilityObjects } from "./ability-objects.ts";
 import { type Damage, damages } from "./damage.ts";
 
 /** The configuration settings that walks change. Others are the same in all walks. */
@@ -12,8 +14,10 @@ export interface WalkSettings {
   readonly nodePortAddresses: readonly string[];
   readonly unboundAddresses: readonly string[];
   readonly masqueradeNodeToLocal: boolean;
-  /** Applies after a restart only. */
+  readonly weightRequestPeriod: string;
+  /** Applies after a restart only, like the next setting. */
   readonly tunnelForwarding: boolean;
+  readonly virtualAddresses: VirtualAddresses;
 }
 
 /** The settings at the beginning of every walk. */
@@ -23,7 +27,9 @@ export const startSettings: WalkSettings = {
   nodePortAddresses: [],
   unboundAddresses: [],
   masqueradeNodeToLocal: false,
+  weightRequestPeriod: "0s",
   tunnelForwarding: true,
+  virtualAddresses: "addresses",
 };
 
 export type WalkStep =
@@ -44,13 +50,21 @@ export interface Walk {
   readonly steps: readonly WalkStep[];
 }
 
+/** Number of random steps. Before them, each walk turns the abilities on and creates Services that use them. */
 export const walkLength = 30;
 
 const nth = fc.nat(999);
 
 const configurations: fc.Arbitrary<Partial<WalkSettings>> = fc.oneof(
   { weight: 3, arbitrary: fc.record({ tunnelForwarding: fc.boolean() }) },
-  fc.record({ scheduler: fc.constantFrom("rr", "wlc", "sh") }),
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      virtualAddresses: fc.constantFrom<VirtualAddresses>("addresses", "routes"),
+    }),
+  },
+  { weight: 3, arbitrary: fc.record({ weightRequestPeriod: fc.constantFrom("0s", "1s", "20s") }) },
+  fc.record({ scheduler: fc.constantFrom("rr", "wlc", "wrr", "sh") }),
   fc.record({
     excludeCIDRs: fc.constantFrom<readonly string[]>(
       [],
@@ -114,10 +128,23 @@ const steps: fc.Arbitrary<WalkStep> = fc.oneof(
   },
 );
 
+/** The settings of all abilities. */
+const abilities: fc.Arbitrary<WalkStep> = fc
+  .record({
+    weightRequestPeriod: fc.constantFrom("0s", "1s", "1s", "20s"),
+    virtualAddresses: fc.constantFrom<VirtualAddresses>("addresses", "routes"),
+    unboundAddresses: fc.constantFrom<readonly string[]>([], ["203.0.113.1/32", "fd00:96::/64"]),
+  })
+  .map((settings) => ({ kind: "configure", settings }));
+
+const uses = abilityObjects.map((object): WalkStep => {
+  return { kind: "change", change: { kind: "apply", object } };
+});
+
 export const walks: fc.Arbitrary<Walk> = fc.noBias(
   fc
-    .array(steps, { minLength: walkLength, maxLength: walkLength })
-    .map((list): Walk => ({ steps: list })),
+    .tuple(abilities, fc.array(steps, { minLength: walkLength, maxLength: walkLength }))
+    .map(([settings, others]): Walk => ({ steps: [settings, ...uses, ...others] })),
 );
 
 /** Returns the walk with this number, which is always the same. */

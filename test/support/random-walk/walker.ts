@@ -3,6 +3,7 @@
  * fresh start on an empty kernel with the same objects.
  */
 import assert from "node:assert/strict";
+import type { AskWeight } from "../../../src/daemon/weights/ask-weight.ts";
 import type { Holders } from "../../../src/plan/claims/claim.ts";
 import {
   compareStates,
@@ -20,6 +21,8 @@ import { startSettings, type WalkSettings, type WalkStep } from "./walk-step.ts"
 /** A node with the daemon, on a fake kernel or on a real one. */
 export interface WalkNode {
   readonly isRunning: boolean;
+  /** How endpoints answer requests for their weights. */
+  readonly askWeight: AskWeight;
   apply(object: NamedObject): void;
   delete(object: NamedObject): void;
   /** Applies the settings from now on, also after restarts. A running daemon reloads them. */
@@ -160,6 +163,7 @@ export class Walker {
       held,
       objects: this.#objects.all(),
       settings: this.#settings,
+      askWeight: this.#node.askWeight,
       commands: [
         ...(this.#nodeAddresses.has(togglingAddresses[0] ?? "")
           ? []
@@ -223,10 +227,12 @@ export class Walker {
   }
 
   async #configure(settings: Partial<WalkSettings>): Promise<void> {
-    const { tunnelForwarding } = this.#settings;
+    const { tunnelForwarding, virtualAddresses } = this.#settings;
     this.#settings = { ...this.#settings, ...settings };
-    const isRestarted =
-      this.#node.isRunning && this.#settings.tunnelForwarding !== tunnelForwarding;
+    const isChanged =
+      this.#settings.tunnelForwarding !== tunnelForwarding ||
+      this.#settings.virtualAddresses !== virtualAddresses;
+    const isRestarted = this.#node.isRunning && isChanged;
     if (isRestarted) await this.#note("stop", () => this.#node.stop());
     await this.#note(`configure ${JSON.stringify(settings)}`, () =>
       this.#node.configure(this.#settings),

@@ -74,7 +74,7 @@ async function endOf({ flags, steps }: Sequence): Promise<FakeNode> {
 
 /** Starts a node with an empty kernel, the same objects in a different order, and the same address owners. */
 async function freshStart(after: FakeNode): Promise<FakeNode> {
-  const node = new FakeNode(after.flags, after.holders());
+  const node = new FakeNode(after.flags, { held: after.holders() });
   node.kernel.link.setNodeAddresses(after.kernel.link.peekNode());
   node.source.apply(...after.source.objects().toReversed());
   await node.start();

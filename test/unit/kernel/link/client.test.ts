@@ -136,11 +136,12 @@ describe("the dummy link client", () => {
 
   it("names rejected addresses, and succeeds for existing or removed ones", async () => {
     const errnos = [17, 99, 13, 0];
-    const { link } = setUp((received, count) =>
-      count === 0
-        ? found("find", received)
-        : messages(...received.map(({ sequence }, at) => acknowledgement(sequence, errnos[at]))),
-    );
+    const { link } = setUp((received, count) => {
+      if (count === 0) return found("find", received);
+      // The last request removes the local route of an earlier run, which does not exist.
+      if (count === 2) return answerAll(received, 3);
+      return messages(...received.map(({ sequence }, at) => acknowledgement(sequence, errnos[at])));
+    });
     const failed = await link.apply([
       ...change("add", "10.96.0.1"),
       ...change("remove", "10.96.0.2"),
