@@ -30,6 +30,15 @@ import { runOnStockKernels } from "./stock/kernels.ts";
 const backends: readonly Backend[] = ["nft", "legacy", "nftables", "none"];
 const usualBackends = "nft legacy nftables";
 
+/** Suites about the abilities of docs/tuning.md. */
+const abilitySuites: readonly string[] = [
+  "port-ranges",
+  "tunnel",
+  "tuning",
+  "unbound-addresses",
+  "weight-signals",
+];
+
 /** Suites that depend on the kernel's state and rules. The others give the same result on every kernel. */
 const kernelSuites: readonly string[] = [
   "golden",
@@ -45,6 +54,7 @@ const kernelSuites: readonly string[] = [
   "node-safety",
   "start-and-stop",
   "demo",
+  ...abilitySuites,
   "kernels/backends",
   "kernels/estimator",
   "kernels/nft-rules",
@@ -65,6 +75,7 @@ const nftablesSuites: readonly string[] = [
   "upgrade",
   "faults",
   "rejected-objects",
+  ...abilitySuites,
   "kernels/rules-writers",
   "kernels/flushed-rulesets",
   "kernels/killed-moves",
