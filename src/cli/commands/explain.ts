@@ -93,11 +93,14 @@ export const explainCommand: Command = {
     const items = probed.map((one) => ({ ...one, advice: adviceOn(one) }));
     const view = context.format === "short" ? shortExplanationView : explanationView;
     context.print(listOf("ExplanationList", items), view);
-    const isAsPlanned = items.every(
-      ({ advice, packets }) =>
-        advice.length === 0 &&
-        packets.every(({ planned, losses }) => planned === undefined && losses.length === 0),
-    );
+    const isAsPlanned = probed.every(({ packets, connections, ...one }) => {
+      // A connection that an endpoint did not answer may be a minute old.
+      const { unanswered: _, ...lasting } = connections;
+      return (
+        adviceOn({ ...one, packets, connections: lasting }).length === 0 &&
+        packets.every(({ planned, losses }) => planned === undefined && losses.length === 0)
+      );
+    });
     return isAsPlanned ? exitCodes.fine : exitCodes.wrong;
   },
 };

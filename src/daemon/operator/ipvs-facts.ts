@@ -11,7 +11,13 @@ import { loopbackNodePorts } from "../../plan/loopback-node-ports.ts";
 import type { ServicePortPlan } from "../../plan/service-port-plan.ts";
 import { allSetsFor, setFor } from "../../plan/sets.ts";
 import { serves } from "../../state/served-range.ts";
-import { addressEntry, addressPortEntry, portEntry, type SetEntry } from "../../state/set-entry.ts";
+import {
+  addressEntry,
+  addressPortAddressEntry,
+  addressPortEntry,
+  portEntry,
+  type SetEntry,
+} from "../../state/set-entry.ts";
 import { markServerId, virtualServerKey } from "../../state/virtual-server.ts";
 import type { DaemonView } from "./daemon-view.ts";
 import { namesOf } from "./row-fields.ts";
@@ -165,6 +171,8 @@ function candidatesOf(
   if (protocol === "ICMP") return addresses.map(addressEntry);
   return [
     portEntry(port),
+    // The destination may be an endpoint on this node.
+    addressPortAddressEntry(address, protocol, port, address),
     ...addresses.flatMap((one) => [addressEntry(one), addressPortEntry(one, protocol, port)]),
   ];
 }

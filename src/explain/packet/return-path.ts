@@ -31,9 +31,8 @@ export function returnPathEnd(
 /** A strict rp_filter drops packets that arrive through another link than the one that leads back to the client. */
 export function arrivalDoubts(packet: Packet, { network }: NodeState): readonly Step[] {
   const { source, inLink, isFromNode } = packet;
-  if (isFromNode) return [];
-  return (network.strictLinks.get(source) ?? []).map((link) => {
-    const rule = `strict, so packets that arrive there are dropped: the route to ${source} leaves through ${inLink}`;
-    return doubt(packet, "rp_filter", link, rule);
-  });
+  const links = network.strictLinks.get(source) ?? [];
+  if (isFromNode || links.length === 0) return [];
+  const rule = `strict, so packets that arrive there are dropped: the route to ${source} leaves through ${inLink}`;
+  return [doubt(packet, "rp_filter", links.join(", "), rule)];
 }

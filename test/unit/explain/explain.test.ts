@@ -50,6 +50,13 @@ describe("explain", () => {
     });
   });
 
+  it("finds no difference for an endpoint of this node", async () => {
+    await withNode(objects, async (onNode) => {
+      const to = { protocol: "TCP", address: ip("10.244.1.5"), port: 8080 } as const;
+      assert.deepEqual((await explained(onNode, client, to)).differences, []);
+    });
+  });
+
   it("shows rules and entries in the packet's order, and each endpoint's reason", async () => {
     await withNode(objects, async (onNode) => {
       const { packets, endpoints, differences } = await explained(onNode, client);
