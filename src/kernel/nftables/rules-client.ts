@@ -105,8 +105,8 @@ export class NftRulesClient implements Iptables {
   }
 
   /**
-   * Reads our whole table, because it has no rules for individual Services. Other software's rules get a text that none
-   * of our rules has.
+   * Reads our whole table, because it has almost no rules for individual Services. Other software's rules get a text
+   * that none of our rules has.
    */
   async observe(
     family: IpFamily,

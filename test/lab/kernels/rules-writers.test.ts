@@ -3,6 +3,7 @@
  * other software.
  */
 import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { connect, createServer, type Socket } from "node:net";
@@ -17,7 +18,13 @@ import {
   startLabDaemon,
 } from "../../support/lab-daemon.ts";
 import { shell, withNetworkNamespace } from "../../support/netns/network-namespace.ts";
-import { endpointSlice, service, servicePort } from "../../support/objects.ts";
+import {
+  type ApiObject,
+  endpoint,
+  endpointSlice,
+  service,
+  servicePort,
+} from "../../support/objects.ts";
 import { Program } from "../../support/program.ts";
 
 type Writer = "iptables" | "nftables";
@@ -154,6 +161,89 @@ describe("rules written with nf_tables", () => {
         }
         assert.deepEqual(daemon.errors, []);
       } finally {
+        await daemon.stop();
+      }
+    });
+  });
+
+  const local = { nodeName: "node-1" };
+  const sliceWith = (...addresses: readonly string[]): ApiObject =>
+    endpointSlice({ endpoints: addresses.map((address) => endpoint(address, local)) });
+  const [first, second] = [endpointAddress, "10.244.2.12"];
+  /** This node is 192.168.10.11. */
+  const balanced = (name: string, number: number, range: string): ApiObject =>
+    service({
+      ...{ name, type: "LoadBalancer", clusterIps: [`10.96.1.${number}`] },
+      spec: { loadBalancerSourceRanges: [range] },
+      status: { loadBalancer: { ingress: [{ ip: `203.0.113.${number}` }] } },
+    });
+  const [added, ranged] = [
+    service({ name: "added", clusterIps: ["10.96.1.9"] }),
+    balanced("ranged", 2, "192.168.10.0/24"),
+  ];
+  const excluding = balanced("excluding", 3, "192.0.2.0/24");
+  /** Changes, and the chains to which they add rules. */
+  const changes: readonly (readonly [string, (to: LabDaemon) => void, readonly string[]])[] = [
+    ["an endpoint is added", (to) => to.apply(sliceWith(first, second)), []],
+    ["an endpoint is removed", (to) => to.apply(sliceWith(first)), []],
+    ["a Service is added", (to) => to.apply(added), []],
+    ["a Service is removed", (to) => to.delete(added), []],
+    ["a Service with source ranges is added", (to) => to.apply(ranged), []],
+    ["a Service with source ranges is removed", (to) => to.delete(ranged), []],
+    [
+      "a Service is added whose source ranges exclude this node",
+      (to) => to.apply(excluding),
+      ["filter-KUBE-IPVS-OUT-FILTER"],
+    ],
+  ];
+
+  it("stay as they are if endpoints and Services change, unless source ranges exclude the node", async () => {
+    await inNamespace(async () => {
+      const others = [sliceWith(first), balanced("other", 1, "192.168.10.0/24")];
+      const daemon = await startLabDaemon([web, ...others], {
+        "kube-ipvs-rules": "nftables",
+        "bind-address": "192.168.10.11",
+      });
+      const monitor = spawn("nft", ["monitor"], { stdio: ["ignore", "pipe", "inherit"] });
+      let printed = "";
+      monitor.stdout.on("data", (chunk: Buffer) => {
+        printed += chunk.toString();
+      });
+      const mark = (name: string): void => {
+        shell(`nft add table ip ${name}; nft delete table ip ${name}`);
+      };
+      const printsAll = async (name: string): Promise<void> => {
+        mark(name);
+        const last = `delete table ip ${name}\n`;
+        await eventually(() => printed.includes(last), true, noticedMs);
+      };
+      const isListening = (): boolean => {
+        mark("first");
+        return printed.includes("first");
+      };
+      try {
+        await eventually(isListening, true, noticedMs);
+        for (const [index, [what, change, chains]] of changes.entries()) {
+          await printsAll(`before-${index}`);
+          printed = "";
+          change(daemon);
+          await daemon.settled();
+          await printsAll(`after-${index}`);
+          const found = printed
+            .split("\n")
+            .filter((line) => line.includes(" kube-ipvs "))
+            .map((line) => line.split(" "));
+          assert.ok(found.some(([, object]) => object === "element") || chains.length > 0, what);
+          const ruled = found
+            .filter(([, object]) => object === "rule")
+            .map(([, , , , name]) => name);
+          assert.deepEqual([...new Set(ruled)], chains, `${what}:\n${printed}`);
+          const isElement = found.every(([, object]) => object === "element");
+          assert.equal(isElement, chains.length === 0, `${what}:\n${printed}`);
+        }
+        assert.deepEqual(daemon.errors, []);
+      } finally {
+        monitor.kill();
         await daemon.stop();
       }
     });
