@@ -225,7 +225,6 @@ const breakages: readonly Breakage[] = [
     command: ["services", "web"],
     cause: /10\.244\.1\.10:8080.*drifted/,
     fix: /third party|repair|verification/i,
-    exitCode: 0,
   },
   {
     name: "an operator deleted the virtual server",
@@ -407,7 +406,6 @@ const breakages: readonly Breakage[] = [
     command: fromClient,
     cause: /no real server that accepts connections/,
     fix: /selector|EndpointSlice|ready/i,
-    exitCode: 0,
   },
   {
     name: "a pod's neighbor entry has the wrong address",
