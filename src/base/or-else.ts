@@ -1,4 +1,4 @@
-/** The result, or `other` if it is rejected with an error that `isExpected` accepts. */
+/** Resolves to the promise's result, or to `other` if the promise rejects with an error that `isExpected` accepts. */
 export async function orElse<Result, Other>(
   result: Promise<Result>,
   isExpected: (error: unknown) => boolean,

@@ -24,7 +24,10 @@ export interface Source {
     question: Question<Kind>,
     instead: string,
   ) => Promise<Answers[Kind]>;
-  /** The reason for an error: fields are missing if the daemon has answered and has a different version. */
+  /**
+   * The reason to print for an error. If the daemon has answered and has a different version, the error is that its
+   * answer lacks fields.
+   */
   readonly reasonFor: (error: unknown) => unknown;
 }
 

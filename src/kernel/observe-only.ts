@@ -1,7 +1,7 @@
 import type { IpSets, Kernel } from "./kernel.ts";
 import { ModuleError } from "./modules/module-error.ts";
 
-/** Names of members that change nothing begin with one of these words. */
+/** The names of methods that only read begin with one of these words. */
 type Reading =
   | "backend"
   | "choice"
@@ -68,7 +68,7 @@ export function observeOnly(kernel: Kernel): Kernel {
   };
 }
 
-/** The client with other writes. The compiler requires all that are not named as readings. */
+/** Replaces the client's writes. It compiles only if `writes` has every method whose name is not that of a read. */
 function observed<Client extends object>(client: Client, writes: Writes<Client>): Client {
   return new Proxy(client, {
     get(_, name) {

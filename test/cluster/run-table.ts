@@ -10,7 +10,7 @@ export interface RunName {
 
 /** The results of a run that was not aborted. */
 export interface RunCounts {
-  /** What `count` and `failed` count. */
+  /** The unit of `count` and `failed`, such as `steps`. */
   readonly counted: string;
   readonly count: number;
   /** Failed steps or commands, or differences. */

@@ -164,7 +164,7 @@ export function nftFirewalld({
 
 export interface DockerSettings {
   readonly published?: number;
-  /** Where the published port leads. */
+  /** The address and port to which Docker translates the published port. */
   readonly to?: string;
   readonly forwardPolicy?: "DROP" | "ACCEPT";
   /** Rules that an administrator adds, without the chain. */

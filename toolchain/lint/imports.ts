@@ -13,7 +13,7 @@ const allowed: Readonly<Record<string, string>> = {
     "answer api config endpoint-controller kernel metrics model netlink plan reconcile state userspace base node:*",
   e2e: "answer api base npm:@kubernetes/client-node node:*",
 
-  // What the commands show.
+  // Folders that produce the answers of commands.
   doctor: "answer api config daemon explain kernel plan state base node:*",
   "doctor/checks": "answer doctor/check.ts doctor/node.ts plan state base",
   explain: "answer kernel plan state base node:*",

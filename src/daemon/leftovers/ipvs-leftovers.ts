@@ -33,7 +33,7 @@ export interface EarlierRuns {
   readonly hasRules: boolean;
 }
 
-/** Removes everything of IPVS mode from a node that runs a different mode. Empty if there is nothing of it. */
+/** Removes everything of IPVS mode from a node that runs a different mode. Empty if nothing of that mode exists. */
 export async function ipvsRemoval(
   kernel: Kernel,
   config: Config,

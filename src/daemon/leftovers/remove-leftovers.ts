@@ -106,14 +106,17 @@ export async function removePortals(
   );
 }
 
-/** What earlier runs may have left on this node. */
+/** The modes and marks of earlier runs, whose kernel state may still be on this node. */
 export type EarlierRuns = Pick<ModeRecord, "earlier" | "earlierMarks">;
 export const noEarlierRuns: EarlierRuns = { earlier: new Set(), earlierMarks: [] };
 
 /** Finds one part of the leftovers. Rejects if it cannot be read. */
 type FindLeftovers = () => readonly Removal[] | Promise<readonly Removal[]>;
 
-/** What to remove when the current mode's rules exist, in this order. `ranIpvs`: see `ipvs-leftovers.ts`. */
+/**
+ * Lists the leftovers in the order of their removal. The current mode's rules must exist when they are removed.
+ * `ipvs-leftovers.ts` describes `ranIpvs`.
+ */
 function leftoverParts(
   kernel: Kernel,
   config: Config,
