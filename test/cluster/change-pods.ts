@@ -1,6 +1,7 @@
 /**
- * `change-pods.ts CREDENTIALS NAMESPACE SECONDS POD…`: makes one change per second, as a kubelet would report it. A pod
- * becomes unready, then ready again, then it is the next pod's turn.
+ * `change-pods.ts CREDENTIALS NAMESPACE SECONDS POD…`: makes one change per second, as a kubelet would report it. Each
+ * pod becomes unready in its turn, then each becomes ready again. Changes follow a full second closely, because the API
+ * server rounds a condition's time down to full seconds, and the latency is measured from this time.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { ApiClient } from "./api-client.ts";
@@ -15,9 +16,11 @@ async function setReady(pod: string, status: "True" | "False"): Promise<void> {
   await client.patch(path, { status: { conditions } });
 }
 
-const begin = performance.now();
+/** Later than any rounding of timers. */
+const afterFullSecondMs = 5;
+const beginMs = Math.ceil(Date.now() / 1_000) * 1_000 + afterFullSecondMs;
 for (let second = 0; second < Number(seconds); second += 1) {
-  const pod = pods[Math.floor(second / 2) % pods.length] ?? "";
-  await setReady(pod, second % 2 === 0 ? "False" : "True");
-  await sleep(Math.max(0, begin + (second + 1) * 1_000 - performance.now()));
+  await sleep(Math.max(0, beginMs + second * 1_000 - Date.now()));
+  const round = Math.floor(second / pods.length);
+  await setReady(pods[second % pods.length] ?? "", round % 2 === 0 ? "False" : "True");
 }

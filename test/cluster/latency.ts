@@ -42,6 +42,8 @@ const relayedServer = `https://${gateway}:${relayPort}`;
 const creationSeconds = 900;
 /** Longer than the relay takes to write its numbers, and longer than a proxy may delay a sync. */
 const settleMs = 5_000;
+/** Longer than kube-proxy's syncs take. */
+const lastSyncMs = 25_000;
 
 const known = {
   proxy: oneOf("kube-ipvs", "kube-proxy"),
@@ -134,6 +136,7 @@ async function measure(cluster: LabCluster, options: Options<keyof typeof known>
   await runShell(inNamespace(process.execPath, ...program, namespace, String(seconds), ...pods), {
     signal: cluster.signal,
   });
+  await sleep(lastSyncMs, undefined, { signal: cluster.signal });
   const end = await read(cluster);
   const nodeCount = cluster.nodeNames.length;
   const programming = since(idle.programming, end.programming);

@@ -1,4 +1,4 @@
-/** Writes the report: a row for each tested proxy, mode and selection of specs, and a separate table of specs. */
+/** Writes the report: a row for each selection of specs, a column for each proxy and mode, and a separate table of specs. */
 import type { RequestCount } from "./audit.ts";
 import type { SpecResult } from "./ginkgo.ts";
 import { latencySentences } from "./latency-text.ts";
@@ -62,13 +62,15 @@ const lead = `# Kubernetes' own network tests
 serial and disruptive specs, which can affect others, affinity timeout specs, which sleep for minutes, and rolling update
 specs, which take 15 minutes. kube-ipvs runs as a DaemonSet, kube-proxy as a program.
 
-| proxy | mode | specs | passed | failed | skipped | seconds | commit | date | Kubernetes | kernel |
-|---|---|---|---:|---:|---:|---:|---|---|---|---|
 `;
 
 /** `latency` is the table of network programming latency. */
 export function reportText(runs: readonly Run[], latency: string): string {
-  return `${lead}${runs.map(runRow).join("")}${tail}${latencySentences(latency)}\n`;
+  const versions = (["kubernetes", "kernel"] as const).map((name) =>
+    [...new Set(runs.map((run) => run[name]))].join(", "),
+  );
+  const text = `The runs used Kubernetes ${versions[0]} and the lab kernel ${versions[1]}.`;
+  return `${lead}${text}\n\n${suiteTable(runs)}\n${failures(runs)}${tail}${latencySentences(latency)}\n`;
 }
 
 const tail = `
@@ -85,9 +87,9 @@ its groups, and \`reason\` says why an unused permission is granted.
 - [Migration, upgrade, the guides' commands and EndpointSlices](data/cluster-runs.tsv)
 - [API requests and network programming latency](data/cluster-latency.tsv)
 
-Network programming latency is the time from an EndpointSlice's change to its application, as the proxy records it. p50 and
-p99 are interpolated within the histogram bucket in parentheses. They ignore changes that were not recorded 5 s after the
-last one:
+Network programming latency is the time from a Pod's change of readiness until the proxy has applied it, as the proxy records
+it. It includes the EndpointSlice controller's time. p50 and p99 are interpolated within the histogram bucket in parentheses.
+They ignore changes that were not recorded 30 s after the last one:
 
 `;
 
@@ -125,14 +127,45 @@ function tableOf(rows: readonly Row[]): string {
     .join("");
 }
 
-function runRow(run: Run): string {
+/** Proxies side by side, kube-proxy first. */
+function suiteTable(runs: readonly Run[]): string {
+  const columns = [...new Set(runs.map(columnOf))].sort().reverse();
+  const suites = [...Map.groupBy(runs, specsOf)].map(([specs, group]) => [
+    specs,
+    ...columns.map((column) => {
+      const run = group.find((one) => columnOf(one) === column);
+      return run === undefined ? "" : resultText(run);
+    }),
+  ]);
+  const rows = [["specs", ...columns], ["---", ...columns.map(() => "---")], ...suites];
+  return rows.map((cells) => `| ${cells.join(" | ")} |\n`).join("");
+}
+
+function resultText(run: Run): string {
+  const states = ["passed", "failed", "skipped"] as const;
+  const counts = states
+    .map((state) => ({ state, count: countOf(run, state) }))
+    .filter(({ count }) => count > 0)
+    .map(({ state, count }) => `${count} ${state}`);
   const seconds = run.specs.reduce((sum, spec) => sum + spec.seconds, 0);
-  const counts = (["passed", "failed", "skipped"] as const).map((state) => countOf(run, state));
-  const cells = [
-    ...[run.proxy, run.mode, specsOf(run), ...counts, Math.round(seconds)],
-    ...[run.commit, run.date, run.kubernetes, run.kernel],
-  ];
-  return `| ${cells.join(" | ")} |\n`;
+  return `${counts.join(", ")} in ${Math.round(seconds)} s (${run.commit}, ${run.date})`;
+}
+
+/** A line for each failed spec. */
+function failures(runs: readonly Run[]): string {
+  const lines = runs.flatMap((run, index) =>
+    run.specs
+      .filter(({ state }) => state === "failed")
+      .map(({ title, reason }) => {
+        const hasPassed = runs
+          .slice(index + 1)
+          .filter((later) => columnOf(later) === columnOf(run))
+          .some(({ specs }) => specs.some((one) => one.title === title && one.state === "passed"));
+        const end = hasPassed ? " It passed when repeated." : "";
+        return `- ${columnOf(run)} failed \`${title}\`: ${reason}${end}\n`;
+      }),
+  );
+  return lines.join("");
 }
 
 function specsOf({ options }: Run): string {
