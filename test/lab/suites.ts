@@ -50,6 +50,7 @@ const settingsByName: Readonly<Record<string, Settings>> = {
   "node-replacement": { waits: true },
   "stopped-traffic": { waits: true },
   "weight-signals": { waits: true },
+  systemd: { waits: true, machineWide: "installs a systemd unit" },
   "kernels/flushed-rulesets": { waits: true },
 };
 
