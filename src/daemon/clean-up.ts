@@ -34,7 +34,7 @@ export interface CleanUpContext {
   readonly proxy?: OtherProxy | undefined;
 }
 
-/** Cleans up and prints what was removed. Resolves with whether everything could be removed. */
+/** Cleans up and prints what was removed. Resolves with true if everything could be removed. */
 export async function cleanUpAndPrint(
   kernel: Kernel,
   config: Config,
@@ -116,7 +116,7 @@ async function removeInOrder(
   };
 }
 
-/** As many changes of each kind as the kernel made. */
+/** The planned changes, limited for each kind to the number of changes that the kernel made. */
 function doneOf(planned: readonly PlannedChange[], { changes }: Removed): readonly PlannedChange[] {
   const left = new Map<string, number>(changes);
   return planned.filter(({ kind }) => {
@@ -126,7 +126,9 @@ function doneOf(planned: readonly PlannedChange[], { changes }: Removed): readon
   });
 }
 
-/** Reads ownership and supported families before the first write. Rejects if either cannot be read. */
+/**
+ * Before the first write, reads which objects are ours and which IP families the node supports. Rejects if this fails.
+ */
 async function cleanUpRemovals(
   kernel: Kernel,
   config: Config,
@@ -145,8 +147,8 @@ async function cleanUpRemovals(
   const others = await unusedRemovals(kernel, config, modes);
   const rules = rulesGoals(families, { modes, current: undefined }, config, iptables);
   const step = { what: "", kernel };
-  // With iptables, the other backend's rules are removed first, because they refer to the ipsets in use. With
-  // nf_tables, the unused ipsets are removed last, because they identify virtual servers as ours.
+  // If the backend in use is iptables, remove the unused backend's rules first, because they refer to ipsets that are
+  // removed later. If it is nf_tables, remove the unused ipsets last, because they identify virtual servers as ours.
   const isInTables = iptables.backend === "nftables";
   return {
     removals: [
@@ -168,8 +170,8 @@ function recordPaths({ stateFile, claimsFile }: Config): readonly string[] {
 }
 
 /**
- * A kube-proxy in IPVS mode does not need iptables mode rules. If only a process was found, its mode is unknown, so its
- * rules are kept.
+ * Why the rules of iptables mode must be kept. Undefined if they may be removed: a kube-proxy in IPVS mode does not
+ * need them. If only kube-proxy's process was found, its mode is unknown, so the rules are kept.
  */
 function userOfRules(config: Config, proxy: OtherProxy | undefined): string | undefined {
   if (proxy !== undefined && !(proxy.kind === "port" && proxy.mode === "ipvs")) {
@@ -189,8 +191,8 @@ async function findIpvs(kernel: Kernel): Promise<boolean> {
 }
 
 /**
- * Removes the given state files and the operator socket of a daemon that was killed. A running daemon removes its own
- * socket when it stops.
+ * Removes the state files at these paths, and the operator socket if a killed daemon left it behind. A daemon that
+ * stops normally removes its own socket.
  */
 async function removeFiles(
   paths: readonly string[],

@@ -24,11 +24,11 @@ const userspaceText =
   "Cannot show what the daemon would find at startup: in userspace mode, Services are served by the daemon's own sockets; start the daemon, then run kube-ipvs services";
 
 export interface ObserveOnceContext extends Pick<RunContext, "clock" | "log"> {
-  /** A file that is treated as if it had been applied. */
+  /** A file whose objects are used as if it had been applied to the cluster. */
   readonly applied?: AppliedFile | undefined;
 }
 
-/** The state that a first sync would find, and its report. */
+/** The state that a first sync would find, and the report of that sync. */
 export interface Observation {
   readonly report: SyncReport;
   readonly view: ModeView;
@@ -59,7 +59,7 @@ export async function observeOnce<T>(
   }
 }
 
-/** The context for any mode that runs only until its first sync has ended. */
+/** The context of a mode that runs only until its first sync has ended. */
 type FirstSyncContext = Required<
   Pick<
     DaemonContext,
@@ -78,7 +78,7 @@ type FirstSyncContext = Required<
 >;
 
 /**
- * Begins a mode that only observes, and stops it after its first sync. Rejects if that sync fails or the API server
+ * Runs a mode in observe-only form, and stops it after its first sync. Rejects if that sync fails or the API server
  * does not answer.
  */
 export async function firstSync<T extends { stop(): Promise<void> }>(

@@ -48,8 +48,8 @@ export interface RunningDaemon {
 }
 
 /**
- * Returns what the next sync of `daemon` would change or, if it is undefined, what a start would change and then remove.
- * Rejects if this cannot be determined.
+ * Returns what the next sync of `daemon` would change. If `daemon` is undefined, returns what a daemon that starts now
+ * would change, including the leftovers that it would then remove. Rejects if this cannot be determined.
  */
 export async function planSync(
   config: Config,
@@ -59,7 +59,7 @@ export async function planSync(
   return await planned(config, parts, daemon, modeRecordIn(readState(config.stateFile, parts.log)));
 }
 
-/** Returns what applying a file would change, apart from changes that are pending even without it. */
+/** Returns what applying a file would change. Changes that would be made without the file are not included. */
 export async function planApplied(
   config: Config,
   parts: ObserveOnceContext,
@@ -91,7 +91,10 @@ async function planned(
   }));
 }
 
-/** Changes that the daemon would not make yet are pending. Weights that it keeps are not changed. */
+/**
+ * The plan of the daemon's next sync. Changes whose retry or repair is not due yet are listed as pending, and weights
+ * that the daemon keeps are listed as kept.
+ */
 export async function planOf(
   first: ChangePlan,
   { manualWeights }: Pick<Config, "manualWeights">,
@@ -149,7 +152,7 @@ function isListed(
   );
 }
 
-/** Whether a third party changed the weight after the daemon wrote it. The next verification will find this. */
+/** Whether a third party changed the weight after the daemon wrote it, and no verification has found the change yet. */
 function isUnnoticed(
   { key, before, after, reason }: ChangeOf<"real-server-update">,
   rows: readonly ServiceRow[],

@@ -147,7 +147,7 @@ async function start(config: Config, parts: DaemonRunContext): Promise<Stop> {
   }
 }
 
-/** Starts the parts of the program one by one. Yields a function that stops each of them. */
+/** Starts the parts of the program one by one. For each part, yields a function that stops it. */
 async function* beginKernelMode(
   config: Config,
   parts: DaemonRunContext & { readonly fatal: FatalEvents },
@@ -229,7 +229,7 @@ type CommonContext = Omit<OpenSource, "close"> & {
   readonly claimMemory: ClaimMemory;
 };
 
-/** Starts the parts that all modes share. Does not change the kernel's tables. */
+/** Starts the parts that all modes share. Changes neither rules nor IPVS. */
 async function* beginCommon(
   config: Config,
   parts: DaemonRunContext & { readonly fatal: FatalEvents },
@@ -290,7 +290,7 @@ async function* beginAnswers(
 }
 
 /**
- * Like {@link beginKernelMode}, but kernel privileges are optional: without them, the features that need them are skipped.
+ * Like {@link beginKernelMode}, but kernel privileges are optional. Features that need missing privileges are skipped.
  */
 async function* beginUserspaceMode(
   config: Config,
@@ -314,7 +314,10 @@ async function* beginUserspaceMode(
   yield running.stop;
 }
 
-/** Call this before reading credentials. If it fails, only logs a warning, because the proxy matters more. */
+/**
+ * Disables core dumps. Call this before reading credentials. If it fails, only logs a warning, because serving traffic
+ * is more important.
+ */
 function keepMemoryPrivate({ forbidCoreDumps, log }: RunContext): void {
   try {
     forbidCoreDumps();

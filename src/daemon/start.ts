@@ -43,7 +43,7 @@ export interface Daemon {
   readonly families: readonly IpFamily[];
   /** Read-only access to the daemon's state. */
   readonly view: ModeView;
-  /** Resolves when everything that the source has reported so far is in the kernel. */
+  /** Resolves when all objects that the source has reported so far have been written to the kernel. */
   settled(): Promise<void>;
   /** Applies a new configuration. Rejects without changing anything if the kernel does not support it. */
   reconfigure(config: Config): Promise<void>;
@@ -72,7 +72,7 @@ export async function startDaemon(parts: DaemonContext): Promise<Daemon> {
   return { families: mode.families, view: mode.view, settled, reconfigure, stop };
 }
 
-/** Logs the IP families and each mismatch. Ends the program at the first fatal one. */
+/** Logs the IP families and each mismatch. Ends the program if a mismatch is fatal. */
 function reportFamilies(
   facts: FamilyFacts,
   { log, fail = () => {} }: Pick<DaemonContext, "log" | "fail">,

@@ -10,7 +10,7 @@ const refusals: Readonly<Record<Exclude<Access, "allowed">, HttpAnswer>> = {
   unavailable: textAnswer("The API server currently cannot check the token\n", 503),
 };
 
-/** Answers only requests with a bearer token whose user may request the path. */
+/** Answers a request only if the user of its bearer token is allowed to request the path. */
 export function authorizingResponder(
   authorizer: Pick<RequestAuthorizer, "access">,
   respond: HttpResponder,

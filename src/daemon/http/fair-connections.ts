@@ -3,10 +3,10 @@ import type { Socket } from "node:net";
 import { parseCidr, parseIpAddress } from "../../base/ip.ts";
 
 /**
- * Makes room for a new connection by closing the oldest connection of the source that has the most. Refusing the new
- * connection would let a client with many idle connections block probes and load balancers. Closing the oldest
- * connection overall would let a client that opens connections quickly displace a probe's connections before they are
- * answered.
+ * When `most` connections are open, makes room for a new one by closing the oldest connection of the source that has
+ * the most. Refusing the new connection would let a client with many idle connections block probes and load balancers.
+ * Closing the oldest connection overall would let a client that opens connections quickly displace a probe's
+ * connections before they are answered.
  */
 export function keepFairly(most: number): (socket: Socket) => void {
   const bySource = new Map<string, Set<Socket>>();
@@ -41,7 +41,7 @@ function mostOf<T>(bySource: ReadonlyMap<string, ReadonlySet<T>>) {
 }
 
 /**
- * An IPv4 address, or an IPv6 address's /64 network, because a client with one address in a /64 may have all of them.
+ * The client's IPv4 address, or the /64 network of its IPv6 address, because a client can use any address in its /64.
  */
 export function sourceOf(text: string): string {
   const address = parseIpAddress(text.replace(/%.*$/, ""));

@@ -10,10 +10,10 @@ const headers = { "Content-Type": "application/json", "X-Content-Type-Options": 
 const zeroTime = "0001-01-01T00:00:00Z";
 
 /**
- * Answers requests at the health address (port 10256). /livez reports whether the proxy keeps up. /healthz also reports
- * whether the node is eligible for new traffic. Load balancers and probes read the status code. The body is the same as
- * in kube-proxy 1.33 and newer. /readyz, which exists only in kube-ipvs, reports whether a sync has succeeded since
- * startup and whether syncs keep up. Rollouts wait for it.
+ * Answers requests at the health address (port 10256). /livez reports whether the proxy keeps up with changes. /healthz
+ * also reports whether the node is eligible for new traffic. Load balancers and probes read the status code. The body
+ * is the same as in kube-proxy 1.33 and newer. /readyz, which exists only in kube-ipvs, reports whether a sync has
+ * succeeded since startup and whether syncs keep up. Rollouts wait for it.
  */
 export function healthResponder(
   health: ProxyHealth,

@@ -21,7 +21,7 @@ export interface HttpRequest {
   readonly accept: string;
   /** The Authorization header. Empty if there is none. */
   readonly authorization: string;
-  /** Whether the request came over loopback. */
+  /** Whether the client's address is a loopback address. */
   readonly isFromThisNode: boolean;
   /** Reads the first kilobyte of the body as text. */
   readonly readBody: () => Promise<string>;
@@ -45,14 +45,14 @@ export interface HttpListenerOptions {
   /** If true, `start` rejects instead of retrying. */
   readonly isFailureFatal: boolean;
   /**
-   * If true, a wildcard address listens only for its own family, so that two listeners can share a port. By default it
-   * listens for both families.
+   * If true, a listener with a wildcard address accepts connections only in that address's family, so that two
+   * listeners can share a port. By default it accepts both families.
    */
   readonly isSingleFamily?: boolean;
   readonly respond: HttpResponder;
   /**
-   * Limits connections, possibly together with other listeners. Defaults to 200 for this listener. See {@link
-   * keepFairly}.
+   * Limits the number of connections to this listener, or to all listeners that share this function. By default, this
+   * listener allows 200 connections. See {@link keepFairly}.
    */
   readonly boundConnections?: (socket: Socket) => void;
   /** Called with the reason when the port cannot be opened, and then once a minute until it can. */
@@ -65,7 +65,7 @@ export class ListenError extends Error {
 }
 
 const retryMs = 5_000;
-/** Number of retries between two reports, so that there is one report per minute. */
+/** A failure is reported once in this many retries, which is once a minute. */
 const retriesBetweenReports = 12;
 /** How long open requests may continue when the server stops. */
 const closeGraceMs = 300;
@@ -81,9 +81,9 @@ const limits = {
 const handshakeTimeout = 5_000;
 const idleTimeoutMs = 30_000;
 const maxConnections = 200;
-/** Maximum number of connections waiting to be accepted. net.core.somaxconn is the kernel's own limit. */
+/** Maximum number of connections waiting to be accepted. The kernel lowers it to net.core.somaxconn. */
 const backlog = 2_048;
-/** Maximum length of a stored body. The only body that any page uses is a number. */
+/** Maximum length of a stored request body. Only /debug/flags/v uses the body, which is a number. */
 const maxBodyBytes = 1_024;
 
 /** A server with one address. If the port is in use, retries every 5 s in the background. */

@@ -12,7 +12,7 @@ export interface CertificateFiles {
 
 type Pem = Required<Pick<SecureContextOptions, "cert" | "key">>;
 
-/** A minute is short enough: certificates are usually renewed hours before they expire. */
+/** How often the files are read. Certificates are usually renewed hours before they expire. */
 const checkPeriodMs = 60_000;
 
 /** Reads a server's certificate and key. Rejects if a file cannot be read, or if they do not match. */
@@ -28,8 +28,8 @@ export async function readCertificate({ certFile, keyFile }: CertificateFiles): 
 }
 
 /**
- * Reads the files every minute and passes changed contents to `use`. If they are unusable, logs an error, and the
- * server keeps its certificate. Returns a function that stops the reads.
+ * Reads the files every minute and passes changed contents to `use`. If a new certificate or key is unusable, logs an
+ * error, and the server keeps using the previous pair. Returns a function that stops the reads.
  */
 export function followCertificate(
   { clock, log }: { readonly clock: Clock; readonly log: Logger },

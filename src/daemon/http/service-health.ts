@@ -32,7 +32,7 @@ export interface ServiceHealthDependencies {
   readonly clock: Clock;
   readonly log: Logger;
   readonly health: ProxyHealth;
-  /** An earlier run's record of who owns each port that several Services claim. */
+  /** The owners, as an earlier run recorded them, of ports that several Services claim. */
   readonly held?: Holders;
   /** Defaults to an {@link HttpListener}. */
   readonly makeListener?: MakeListener;
@@ -41,22 +41,22 @@ export interface ServiceHealthDependencies {
 }
 
 /**
- * Maximum combined number of connections to all health-check node ports. All of a cloud's load balancers may connect at
- * the same time. Beyond this number, older connections are closed so that new ones are answered.
+ * Maximum number of connections to all health-check node ports together. All load balancers of a cloud may connect at
+ * the same time. Above this number, a new connection closes an older one.
  */
 const maxConnections = 2_000;
 
 interface OpenPort {
   readonly listener: Listener;
-  /** The check whose result is returned. It can change while the listener remains open. */
+  /** The check that answers requests to this port. It can change while the listener remains open. */
   check: ServiceHealthCheck;
 }
 
 /**
  * Tells load balancers whether this node has endpoints for a Service. Opens a listener for each health-check node port
  * and address. Each IP family has its own sockets and its own count of ready local endpoints. Listeners remain open
- * while their address and port are unchanged. If a port is in use, keeps trying to open it. If several Services claim a
- * port, the rule for contested addresses determines the owner.
+ * while their address and port are unchanged. If another process is using a port, keeps trying to open it. If several
+ * Services claim a port, the rule for contested addresses determines the owner.
  */
 export class ServiceHealthServers {
   readonly #dependencies: ServiceHealthDependencies;
@@ -65,7 +65,7 @@ export class ServiceHealthServers {
   readonly #checks = new Map<string, ServiceHealthCheck>();
   readonly #claims: PortClaims<ServiceHealthCheck>;
   #open = new Map<string, OpenPort>();
-  /** The addresses served last, as JSON. If they change, listeners must be updated. */
+  /** The addresses at the last {@link serve}, as JSON. If they change, listeners must be updated. */
   #servedAddresses = "";
   #isStale = false;
 
@@ -81,7 +81,7 @@ export class ServiceHealthServers {
     return this.#claims;
   }
 
-  /** Records a Service plan's health check. Opens and closes nothing until {@link serve}. */
+  /** Records a Service plan's health check. Listeners are opened and closed only by {@link serve}. */
   note(plan: HealthPlan): void {
     const key = `${plan.family} ${plan.service}`;
     const check = healthCheckOf(plan);

@@ -23,17 +23,18 @@ import { connectionsEnd, forgetFlows } from "./standing-connections.ts";
 
 export interface EarlierRuns {
   /**
-   * True if IPVS mode ran on this node or an earlier removal failed. Leftovers may then exist even if the link is gone.
+   * True if IPVS mode ran on this node or an earlier removal failed. Leftovers may then exist even if kube-ipvs0 does
+   * not.
    */
   readonly ranIpvs: boolean;
   /**
-   * Whether to remove rules even if the link no longer exists. An earlier iptables mode may have kept the chains that it
-   * shares with IPVS mode.
+   * Whether to remove rules even if kube-ipvs0 does not exist. An earlier run in iptables mode may have kept the chains
+   * that both modes use.
    */
   readonly hasRules: boolean;
 }
 
-/** Removes everything of IPVS mode from a node that runs a different mode. Empty if nothing of that mode exists. */
+/** The step that removes all leftovers of IPVS mode from a node that runs a different mode. Empty if there are none. */
 export async function ipvsRemoval(
   kernel: Kernel,
   config: Config,
@@ -51,9 +52,10 @@ export async function ipvsRemoval(
 const leftovers = "leftovers of IPVS mode";
 
 /**
- * Carries out an {@link ipvsRemoval}. New connections already use the current mode, but open connections through a
- * virtual server still need it. Therefore everything is kept until the last of them has ended or its drain deadline has
- * passed. Rejects if the kernel cannot be read. Resolves with false if something that should be removed remains.
+ * Carries out an {@link ipvsRemoval}. New connections already use the current mode, but connections opened through a
+ * virtual server still need it. Therefore nothing is removed until the last of those connections has ended or its drain
+ * deadline has passed. Rejects if the kernel cannot be read. Resolves with false if something that should be removed
+ * remains.
  */
 export async function removeWhenIdle(
   removal: Removal,
@@ -75,9 +77,9 @@ export async function removeWhenIdle(
 }
 
 /**
- * Sets the weight of real servers to 0. Open connections continue, but no new ones start on real servers that are no
- * longer updated. This matters because a cluster IP without endpoints has no redirecting rule in iptables mode, so its
- * packets reach the virtual server.
+ * Sets the weight of all real servers to 0, so that open connections continue, but new ones do not reach real servers
+ * that are no longer updated. Packets to a cluster IP without endpoints still reach the old virtual server, because
+ * iptables mode has no rule that redirects them.
  */
 async function stopBalancing(
   { ipvs }: Pick<Kernel, "ipvs">,
@@ -100,8 +102,8 @@ async function stopBalancing(
 }
 
 /**
- * Whether kube-ipvs0 exists. IPVS mode never serves without this link. If it is absent, nothing further is read,
- * because reading would load modules.
+ * Whether kube-ipvs0 exists. IPVS mode never serves without this link. If the link does not exist, IPVS is not read,
+ * because reading it would load kernel modules.
  */
 async function hasTraces({ link }: Pick<Kernel, "link">): Promise<boolean> {
   return (await link.find()) !== undefined;

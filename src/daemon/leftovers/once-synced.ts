@@ -7,8 +7,8 @@ const retryMs = 60_000;
 /**
  * Returns a function to call after each successful sync. The first call runs `remove`, which removes leftovers. If
  * leftovers were removed before the first sync, traffic would have neither the old rules nor the new ones. If something
- * could not be removed, `remove` resolves with false and runs again each minute until the program stops. Stopping the
- * program interrupts `remove`, and the resulting failure is not logged.
+ * could not be removed, `remove` resolves with false and runs again each minute until the program stops. If stopping
+ * the program interrupts `remove`, the resulting failure is not logged.
  */
 export function onceSynced(
   { clock, log, stop }: { readonly clock: Clock; readonly log: Logger; readonly stop: AbortSignal },

@@ -27,9 +27,14 @@ export interface Removal {
   readonly goal?: CleanUpGoal;
   /** The name of nftables tables in the families ip and ip6. */
   readonly table?: string;
-  /** The links that receive tunneled packets. They are removed first, because rules restrict what they receive. */
+  /**
+   * If true, removes the links that receive tunneled packets. They are removed before the rules that restrict what they
+   * receive.
+   */
   readonly links?: true;
-  /** The iptables backend that contains the rules, or `ipset`, if it is not in use. */
+  /**
+   * The unused iptables backend that contains the rules, or `ipset` if ipsets are unused. Undefined for state in use.
+   */
   readonly unused?: string;
 }
 
@@ -40,7 +45,7 @@ export interface Removed extends CleanUpReport {
 
 export interface RemovalContext {
   readonly clock: Clock;
-  /** If true, nothing is removed, and the report lists what would be. Links of tunnels are not listed. */
+  /** If true, nothing is removed, and the report lists what would be removed, except the links of tunnels. */
   readonly isDryRun?: boolean;
 }
 
@@ -112,11 +117,11 @@ export interface LeftoverModes {
   readonly modes: readonly Mode[];
   /** The mode that writes rules in this backend. Undefined if none does. */
   readonly current: Mode | undefined;
-  /** A mode whose rules are removed later. If its chains lead to leftovers, they are emptied now. */
+  /** A mode whose rules are removed later. Those of its chains that refer to leftovers are emptied now. */
   readonly emptied?: Mode;
 }
 
-/** Removes the rules of some modes from one iptables backend. */
+/** The step that removes the rules of some modes from one iptables backend. */
 export function rulesRemoval(
   kernel: Kernel,
   iptables: Iptables,
@@ -158,8 +163,8 @@ export function rulesGoals(
 }
 
 /**
- * Removes rules from the unused iptables backends, and our sets from ipset if rules are written with nf_tables. Rejects
- * if these cannot be read. Sets in nf_tables are removed with their table.
+ * The steps that remove rules from the unused iptables backends and, if rules are written with nf_tables, our ipsets.
+ * Rejects if the rules or ipsets cannot be read. Sets in nf_tables are removed with their table.
  */
 export async function unusedRemovals(
   kernel: Kernel,

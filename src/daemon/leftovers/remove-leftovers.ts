@@ -22,7 +22,10 @@ interface LeftoverLog {
 /** Maximum number of chains that a log line names. */
 const namedChains = 5;
 
-/** How long the first sync waits for the iptables programs, which may hang. After the sync, the search is repeated. */
+/**
+ * How long the first sync waits for the iptables programs, which may hang. The search for leftovers is repeated after
+ * the sync.
+ */
 const longestSearchMs = 10_000;
 
 /** Whether a kube-proxy in a different mode may be using these rules at the same time. */
@@ -57,7 +60,7 @@ export async function findBackends(
   }
 }
 
-/** Logs the chains of kube-proxy's iptables mode in one line, with advice on how to remove them. */
+/** Logs one line that names chains of kube-proxy's iptables mode, with advice on how to remove them. */
 export function reportLeftoverChains(
   all: readonly Iptables[],
   config: Config,
@@ -81,8 +84,8 @@ export function reportLeftoverChains(
 }
 
 /**
- * Removes the rules of userspace mode. Call this before the first sync: the rules redirect to listeners that closed
- * with their process, so every matching connection is refused. Never rejects.
+ * Removes the rules of userspace mode. Call this before the first sync: the rules redirect to listeners that no longer
+ * exist, so every matching connection is refused. Never rejects.
  */
 export async function removePortals(
   kernel: Kernel,
@@ -114,7 +117,7 @@ export const noEarlierRuns: EarlierRuns = { earlier: new Set(), earlierMarks: []
 type FindLeftovers = () => readonly Removal[] | Promise<readonly Removal[]>;
 
 /**
- * Lists the leftovers in the order of their removal. The current mode's rules must exist when they are removed.
+ * Lists the leftovers in the order of their removal, which must wait until the current mode's rules exist.
  * `ipvs-leftovers.ts` describes `ranIpvs`.
  */
 function leftoverParts(
@@ -129,7 +132,7 @@ function leftoverParts(
   if (current !== "ipvs" || !tunnelForwarding)
     parts.push(() => [{ what: "links of earlier tunnels", kernel, links: true }]);
   const hasOthers = !mayBeInUse(config);
-  // Without a record, chains of iptables mode may be kube-proxy's.
+  // If no run of iptables mode is recorded, its chains may be kube-proxy's.
   const isOurs = current === "userspace" || config.removeLeftovers || earlier.has("iptables");
   const ofIptables: readonly Mode[] = isOurs ? ["iptables"] : [];
   const modes: Mode[] = [];
@@ -171,8 +174,9 @@ export async function leftoverRemovals(
 
 /**
  * Returns a function that removes leftovers. Call that function when the current mode's rules exist; until then, the
- * old mode's rules serve traffic. Removes chains of iptables mode if the configuration enables that or if an earlier
- * kube-ipvs run wrote them. Never rejects; returns false if something that should be removed remains.
+ * old mode's rules serve traffic. The function removes chains of iptables mode only if the configuration enables that
+ * or an earlier run of kube-ipvs wrote them. It never rejects, and resolves with false if something that should be
+ * removed remains.
  */
 export function leftoverRemoval(
   kernel: Kernel,

@@ -22,7 +22,7 @@ function isIptablesChain(key: string): boolean {
   return isOfIptablesMode(table, name);
 }
 
-/** Chains of iptables mode in the mangle table. The table is read only if a rule set names it. */
+/** The chain of iptables mode in the mangle table. Listing it makes the observer read that table. */
 const iptablesPlaces: RuleSet = {
   chains: [{ table: "mangle", name: "KUBE-PROXY-CANARY", rules: [] }],
   jumps: [],

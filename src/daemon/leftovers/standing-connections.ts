@@ -18,8 +18,8 @@ export interface ConnectionWait {
 }
 
 /**
- * Resolves when these virtual servers have no open connections, or when the drain deadline of those connections has
- * passed. The result lists the UDP virtual servers that still have flows. Rejects if the kernel cannot be read.
+ * Resolves when no open connections remain on these virtual servers, or when their drain deadline has passed. The
+ * result lists the UDP virtual servers that still have flows. Rejects if the kernel cannot be read.
  */
 export async function connectionsEnd(
   { ipvs }: Pick<Kernel, "ipvs">,
@@ -71,7 +71,9 @@ export async function forgetFlows(
   }
 }
 
-/** UDP flows end only by timeout, and the kernel counts them as inactive. */
+/**
+ * Counts inactive connections only for UDP: the kernel counts UDP flows as inactive, although they end only by timeout.
+ */
 function isCounted(id: VirtualServerId, counts: ConnectionCounts | undefined): boolean {
   const { activeConnections = 0, inactiveConnections = 0 } = counts ?? {};
   return activeConnections + (isUdp(id) ? inactiveConnections : 0) > 0;

@@ -24,7 +24,7 @@ export interface LocalhostNodePortsOptions {
  * number indicates a bug in one of them.
  */
 const maxConnections = 4_096;
-/** Connections end with their node port, because this process can no longer forward them. */
+/** Connections are closed as soon as their node port is, because this process no longer forwards them. */
 const drainMs = 1;
 
 /** The service ports of one Service and family that have node ports. */
@@ -60,7 +60,7 @@ export class LocalhostNodePorts {
     });
   }
 
-  /** Records a Service plan's node ports. Opens and closes nothing until {@link serve}. */
+  /** Records a Service plan's node ports. Listeners are opened and closed only by {@link serve}. */
   note({ family, service, servicePorts }: ServicePlan): void {
     const key = `${family} ${service}` as const;
     const wanted = servicePorts.filter(({ servicePort }) => servicePort.nodePort !== 0);

@@ -1,7 +1,7 @@
 import type { Clock } from "../../base/clock.ts";
 import type { Severity } from "./log-format.ts";
 
-/** Lines with the same event and reason code are the same problem, regardless of their subject. */
+/** Lines with the same event and reason code belong to the same problem, whatever their subject. */
 export interface Problem {
   readonly severity: Severity;
   readonly event: string;

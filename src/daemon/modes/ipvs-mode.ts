@@ -74,7 +74,9 @@ export async function beginIpvs(parts: ModeContext): Promise<RunningMode> {
   };
 }
 
-/** Whether virtual servers with earlier marks remain because the kernel rejected their removal by the first sync. */
+/**
+ * Whether virtual servers with earlier marks remain because the kernel rejected their removal during the first sync.
+ */
 function hasEarlierRanges(
   { view: { reconciler, history } }: Pick<SyncLoop, "view">,
   { config: { portRangeMarks: marks = 0 }, modeRecord }: ModeContext,
@@ -87,14 +89,14 @@ function hasEarlierRanges(
   );
 }
 
-/** Removes the sets of earlier tunnels. Their rules must have been removed. */
+/** Removes the sets of earlier tunnels. Call this only after the rules that refer to these sets have been removed. */
 async function removeTunnelNodes({ kernel, config, modeRecord }: ModeContext): Promise<void> {
   const hadMarks = (modeRecord?.earlierMarks ?? []).length > 0;
   if (config.tunnelForwarding || config.observeOnly || !hadMarks) return;
   for (const family of ipFamilies) await kernel.ipSets.destroy(setFor("tunnelNodes", family).name);
 }
 
-/** Removes virtual IPs that an earlier run bound with the other value of `kubeIpvs.virtualAddresses`. */
+/** Removes virtual IPs that an earlier run bound with a different value of `kubeIpvs.virtualAddresses`. */
 async function convertVirtualAddresses(
   { link }: ModeContext["kernel"],
   { virtualAddresses, observeOnly }: ModeContext["config"],

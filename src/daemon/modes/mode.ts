@@ -15,7 +15,7 @@ import type { ClusterInput } from "../sync/cluster-input.ts";
 export interface ProxyLoop {
   readonly input: ClusterInput;
   start(): void;
-  /** Resolves when everything that the source has reported so far is in the kernel. */
+  /** Resolves when all objects that the source has reported so far have been written to the kernel. */
   settled(): Promise<void>;
   stop(): Promise<void>;
   reconfigured(): void;
@@ -36,8 +36,8 @@ export interface RunningMode {
    */
   configure(next: Config): Promise<void>;
   /**
-   * Removes leftovers of other modes and earlier runs. Called after the first successful sync. If something could not
-   * be removed, it resolves with false and is called again each minute. `stop` aborts when the program stops.
+   * Removes leftovers of other modes and earlier runs. Called after the first successful sync, and again each minute as
+   * long as it resolves with false because something could not be removed. `stop` aborts when the program stops.
    */
   removeLeftovers(stop: AbortSignal): Promise<boolean>;
 }

@@ -15,19 +15,22 @@ export interface AvailableSchedulersDependencies {
   readonly isAllowed: (name: string) => boolean;
 }
 
-/** How long to wait before asking the kernel again for a missing scheduler, whose module may have been loaded since. */
+/**
+ * How long to wait before asking the kernel again for a missing scheduler. Its module may have been loaded in the
+ * meantime.
+ */
 const recheckMs = 300_000;
 
 /**
- * Asks the kernel for the schedulers that Services name in annotations. The kernel responds by loading the module
- * `ip_vs_NAME`, so the class asks only for names that the administrator allows. For example, `ftp` would load ip_vs_ftp
- * on every node.
+ * Asks the kernel whether it has the schedulers that Services name in annotations. Each request makes the kernel load
+ * the module `ip_vs_NAME`, so only names that the administrator allows are requested. Otherwise a Service that names
+ * the scheduler `ftp` could load ip_vs_ftp on every node.
  */
 export class AvailableSchedulers {
   readonly #dependencies: AvailableSchedulersDependencies;
   /** Scheduler names that Services request. */
   readonly #requests = new UseCounts<string>();
-  /** Schedulers that the kernel has. It is not asked about them again. */
+  /** Schedulers that the kernel has. They are not requested again. */
   readonly #present = new Set<string>();
   /**
    * For each missing scheduler: monotonic time of the last request to the kernel. An entry is kept even if no Service
@@ -52,8 +55,8 @@ export class AvailableSchedulers {
   }
 
   /**
-   * Returns the allowed schedulers that Services request and the kernel lacks. Returns the same object while the set is
-   * unchanged.
+   * Returns the schedulers that Services request and the configuration allows, but the kernel lacks. Returns the same
+   * object while the set is unchanged.
    */
   async refresh(): Promise<ReadonlySet<string>> {
     const nowMs = this.#dependencies.clock.monotonicMs();

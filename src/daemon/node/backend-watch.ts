@@ -17,10 +17,9 @@ export interface BackendWatchContext {
 }
 
 /**
- * Checks periodically whether the node's other programs use the same iptables backend as kube-ipvs. kubelet or a
- * network plugin may have started later. If they use the other backend, the program exits so that it restarts with that
- * one. At startup, kube-ipvs writes all rules in the backend that it detects, and then removes its rules from the
- * other.
+ * Checks periodically whether the node's other programs use the same iptables backend as kube-ipvs, because kubelet or
+ * a network plugin may start later than kube-ipvs. If they use the other backend, kube-ipvs exits. After its restart,
+ * it writes all rules in the backend that they use, and then removes its rules from the other one.
  */
 export class BackendWatch {
   readonly #iptables: WatchedIptables;
@@ -55,7 +54,7 @@ export class BackendWatch {
     this.#checks.start();
   }
 
-  /** Starts no further checks. A check that is still running reports nothing. */
+  /** Starts no further checks. If a check is still running, its result is ignored. */
   stop(): void {
     this.#isStopped = true;
     this.#checks.stop();
@@ -75,7 +74,7 @@ export class BackendWatch {
     const inUse = this.#iptables.backend;
     if (backend !== inUse) {
       this.stop();
-      const found = `The node uses iptables backend ${backend} (${reason}), not ${inUse}`;
+      const found = `The node uses the iptables backend ${backend} (${reason}), but kube-ipvs uses ${inUse}`;
       this.#fail(new Error(`${found}: exiting to restart with ${backend}`));
       return;
     }

@@ -10,7 +10,8 @@ import { countsOf } from "../operator/object-counts.ts";
 import { setSysctl } from "./set-sysctl.ts";
 
 /**
- * Nothing depends on the estimator. If the kernel lacks or rejects a setting, this is logged and startup continues.
+ * Applies the estimator settings. If the kernel lacks or rejects one, logs this and continues, because nothing depends
+ * on the estimator.
  */
 export function setEstimator(
   kernel: Pick<Kernel, "sysctl">,
@@ -34,7 +35,7 @@ export function setEstimator(
  */
 const manyServers = 10_000;
 const pauseMs = 600_000;
-/** The syncs at startup have finished by then, unless there are very many objects. */
+/** Pause before the first check. By then, the syncs at startup have finished, unless there are very many objects. */
 const firstPauseMs = 30_000;
 
 export interface EstimatorWatchContext {
@@ -45,8 +46,8 @@ export interface EstimatorWatchContext {
 }
 
 /**
- * Counts the servers periodically, and warns once each time their number becomes too high. Returns a function that
- * stops the checks.
+ * Counts virtual and real servers periodically, and logs a warning each time their number becomes too high. Returns a
+ * function that stops the checks.
  */
 export function watchEstimator(parts: EstimatorWatchContext): () => void {
   let isReported = false;

@@ -5,7 +5,7 @@ import type { Config } from "../../config/config.ts";
 
 export interface FamilyFinding {
   readonly reason: string;
-  /** If true, the program must exit, because it would do more harm than good. */
+  /** If true, the program must exit instead of serving Services. */
   readonly isFatal: boolean;
 }
 
@@ -24,7 +24,7 @@ export function primaryFamily({ config, node }: Pick<FamilyFacts, "config" | "no
   return first === undefined ? "IPv4" : familyOf(first);
 }
 
-/** Lists IP family mismatches, as kube-proxy does at startup. */
+/** Lists the IP family mismatches that kube-proxy also reports at startup. */
 export function checkFamilies(facts: FamilyFacts): readonly FamilyFinding[] {
   const { config, families, node } = facts;
   const primary = primaryFamily(facts);
@@ -41,7 +41,7 @@ export function checkFamilies(facts: FamilyFacts): readonly FamilyFinding[] {
     findings.push({ reason, isFatal: true });
   }
   if (local.kind === "cluster-cidr") note("clusterCIDR", local.cidrs, !isDualStack);
-  note("podCIDRs of the Node", node?.podCidrs ?? [], local.kind === "node-cidr");
+  note("the podCIDRs field of the Node", node?.podCidrs ?? [], local.kind === "node-cidr");
   if (!isDualStack) findings.push(...singleStackFindings(facts, primary));
   findings.push(...nodePortFindings(facts, primary));
   return findings;

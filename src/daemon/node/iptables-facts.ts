@@ -45,7 +45,10 @@ function familyOptions(
   };
 }
 
-/** Whether node ports on loopback are enabled, and nodePortAddresses names no networks or one that contains 127.0.0.1. */
+/**
+ * Whether node ports on loopback are enabled, and nodePortAddresses is either empty or has a network that contains
+ * 127.0.0.1.
+ */
 export function iptablesLocalhostNodePorts(
   config: Pick<Config, "iptablesLocalhostNodePorts">,
   networks: readonly Cidr[],

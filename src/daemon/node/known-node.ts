@@ -64,21 +64,24 @@ export class KnownNode {
     return this.#healthCheckAddresses;
   }
 
-  /** After the Node object is deleted, its last known state remains in use, as in kube-proxy. */
+  /**
+   * Records this node's Node object. After the object is deleted, its last known state remains in use, as in
+   * kube-proxy.
+   */
   noteRecord(record: NodeRecord | undefined): void {
     if (record !== undefined) this.#record = record;
     this.#isStale = true;
   }
 
-  /** Makes the next {@link refresh} reread everything because something may have changed. */
+  /** Call this when something may have changed. The next {@link refresh} then rereads everything. */
   noteStale(): void {
     this.#isStale = true;
   }
 
   /**
-   * Rereads the node if it may have changed. Returns the same object while no option has changed. Other Nodes'
-   * addresses are read last. The caller must plan synchronously as soon as this resolves, because a Service that
-   * arrives later may name a Node address that is not reserved yet. Rejects with the kernel's error.
+   * Rereads the node if it may have changed. Returns the same object while no option has changed. Reserves the
+   * addresses of other Nodes that Services name. The caller must plan synchronously as soon as this resolves, because a
+   * Service that arrives later may name a Node address that is not reserved yet. Rejects with the kernel's error.
    */
   async refresh(): Promise<PlanOptions> {
     if (!this.#isStale && this.#options !== undefined) return this.#options;
@@ -92,7 +95,7 @@ export class KnownNode {
     return this.#updateOptions();
   }
 
-  /** Reads the network now. If planning would see a difference, marks the node as stale. */
+  /** Reads the network now. If it differs in a way that affects planning, marks the node as stale. */
   async look(): Promise<{ readonly network: NodeNetwork; readonly isChanged: boolean }> {
     const network = await this.#read();
     const isChanged = !sameNetwork(network, this.#network);

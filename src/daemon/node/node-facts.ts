@@ -44,7 +44,7 @@ export function planOptionsOf(facts: NodeFacts): PlanOptions {
   };
 }
 
-/** Annotations can also set `lower`. */
+/** The default tuning of Services. Only annotations can set `maxConnections.lower`. */
 function tuningOf(config: Config): NonNullable<PlanOptions["tuning"]> {
   const { schedulerFlags, onePacket, maxConnections, weights } = config;
   const { slowStartMs, outlierEjectionMs } = config;
@@ -55,7 +55,7 @@ function tuningOf(config: Config): NonNullable<PlanOptions["tuning"]> {
   };
 }
 
-/** Tunnels are not used if other software has a link of the same kind: each packet reaches only one of the links. */
+/** Tunnels are not used if other software has a link of the same kind, because a packet reaches only one such link. */
 function tunnelsOf({ config, network }: NodeFacts): NonNullable<PlanOptions["tunnels"]> {
   const [other] = network.otherTunnels ?? [];
   if (config.portRangeMarks === undefined) return { problem: "kubeIpvs.portRangeMarks is not set" };

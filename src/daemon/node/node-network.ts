@@ -16,11 +16,11 @@ export interface NodeNetwork {
   /** Addresses on all other links. */
   readonly ofNode: ReadonlySet<IpAddress>;
   /**
-   * Addresses of other hosts. They must never be bound to kube-ipvs0, because the node would then talk to itself
-   * instead.
+   * Addresses of other hosts. They must never be bound to kube-ipvs0, because the node could then no longer reach those
+   * hosts.
    */
   readonly reserved: ReadonlyMap<IpAddress, ReservedReason>;
-  /** Gateways in the main routing table, and gateways that disappeared without a replacement. */
+  /** Gateways in the main routing table, and earlier gateways that no new gateway has replaced. */
   readonly gateways: ReadonlySet<IpAddress>;
   /** Pod CIDRs. External and load-balancer IPs inside them are not served. */
   readonly podNetworks: Networks;
@@ -52,7 +52,7 @@ export interface NetworkReader {
   readonly tunnels?: Pick<TunnelLinks, "listOthers">;
 }
 
-/** Other hosts, which the node's kernel does not list. */
+/** Addresses of other hosts that cannot be read from this node's kernel. */
 export interface KnownOthers {
   readonly apiServers: Iterable<ServerEndpoint>;
   /** Addresses of other Nodes that Services name as external or load-balancer IPs. */
@@ -62,8 +62,8 @@ export interface KnownOthers {
 }
 
 /**
- * Reads links, addresses and routes. Calls `others` last because Services may arrive during the reads. `previous` is
- * the result of the last read. Rejects with the kernel's error.
+ * Reads links, addresses and routes. Calls `others` last, so that it includes Services that arrive during the reads.
+ * `previous` is the result of the previous read. Rejects with the kernel's error.
  */
 export async function readNodeNetwork(
   kernel: NetworkReader,
@@ -78,8 +78,8 @@ export async function readNodeNetwork(
   for (const address of broadcasts) reserved.set(address, "broadcast-address");
   for (const { address } of servers) reserved.set(address, "api-server-address");
   for (const address of gateways) reserved.set(address, "gateway-address");
-  // Set last, so that this reason wins for a gateway or API server that is also a Node. It is the only reason that
-  // keeps an address from being served at all.
+  // This reason is set last, so that it also applies to a gateway or API server that is a Node. It is the only reason
+  // for which an address is not served at all.
   for (const address of nodeAddresses) reserved.set(address, "other-node-address");
   return {
     bound,

@@ -20,14 +20,14 @@ export class NodeTraits {
     return new Set(this.#needed.values());
   }
 
-  /** The weights of Nodes that have one. Returns the same object while they are unchanged. */
+  /** The weights of the Nodes that have one. Returns the same object while the weights are unchanged. */
   get weights(): ReadonlyMap<string, number> {
     return this.#weights;
   }
 
   /**
-   * For each label that a Service names, the Nodes that have the same value as this node. A label is missing until a
-   * list of Nodes includes it. Returns the same object while the groups are unchanged.
+   * For each label that a Service names, the Nodes that have the same value of the label as this node. A label is
+   * missing until Nodes have been listed with it. Returns the same object while the groups are unchanged.
    */
   get groups(): ReadonlyMap<string, NodeGroup> {
     return this.#groups;
@@ -62,8 +62,8 @@ export class NodeTraits {
   }
 
   /**
-   * Takes all Nodes, with at least the labels in `listed`, or with all labels if `listed` is undefined. Returns whether
-   * {@link weights}, {@link groups} or {@link addresses} changed.
+   * Records all Nodes. They have at least the labels in `listed`, or all labels if `listed` is undefined. Returns
+   * whether {@link weights}, {@link groups} or {@link addresses} changed.
    */
   noteNodes(nodes: Nodes, nodeName: string, listed: ReadonlySet<string> | undefined): boolean {
     const weights = new Map<string, number>();

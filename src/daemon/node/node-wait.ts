@@ -8,7 +8,7 @@ import { StartError } from "./prepare-kernel.ts";
 
 /** How long to wait for the Node object and its addresses, as in kube-proxy. */
 const addressWaitMs = 30_000;
-/** How much longer to wait for the pod CIDRs, which another component allocates. As in kube-proxy. */
+/** How much longer to wait for the pod CIDRs, which another component allocates; the same as in kube-proxy. */
 const podCidrWaitMs = 300_000;
 
 export interface NodeWaitContext {
@@ -16,7 +16,7 @@ export interface NodeWaitContext {
   readonly log: Logger;
   readonly live: LiveConfig;
   /**
-   * Called once, when planning may start: the required facts about the node are known, or waiting for them has timed
+   * Called once, when planning may start. By then the required facts about the node are known, or the wait has timed
    * out.
    */
   readonly onReady: () => void;
@@ -26,8 +26,8 @@ export interface NodeWaitContext {
 
 /**
  * Waits for the Node object and its required fields: addresses if nodePortAddresses is `primary`, and pod CIDRs if
- * detectLocalMode is NodeCIDR. A change to any other field only causes a new plan. Does not wait if objects do not come
- * from a cluster. Logs later changes to the node.
+ * detectLocalMode is NodeCIDR. Does not wait if objects do not come from a cluster. Later changes to the node are
+ * logged and cause a new plan.
  */
 export class NodeWait {
   readonly #parts: NodeWaitContext;

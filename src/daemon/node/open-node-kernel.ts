@@ -15,7 +15,7 @@ export function openNodeKernel(config: Config, context: KernelContext): Promise<
   });
 }
 
-/** Clean-up removes rules of iptables and of nf_tables, whichever is configured. */
+/** Clean-up removes rules from both iptables and nf_tables, whichever of them is configured. */
 export function openKernelForCleanUp(config: Config, context: KernelContext): Promise<OpenKernel> {
   return openNodeKernel({ ...config, rules: "auto" }, context);
 }

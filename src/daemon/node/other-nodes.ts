@@ -32,16 +32,16 @@ export interface OtherNodesContext {
 }
 
 /**
- * Pause after a read, per Node in the cluster. A Node object is about 10 KB, so each kube-ipvs reads at most 10 KB/s
- * from the API servers.
+ * The pause after a read is this long for each Node in the cluster. A Node object is about 10 KB, so each kube-ipvs
+ * reads at most 10 KB/s from the API servers.
  */
 const pausePerNodeMs = 1_000;
 /** How long the first sync waits for the first read. */
 const longestWaitMs = 5_000;
 /**
- * When a Service names a new address, Nodes are read within this time or {@link claimPausePerNodeMs} per Node,
- * whichever is longer. The delay is random because all nodes receive the Service at the same time. New addresses cannot
- * cause reads more often than this.
+ * When a Service names a new address, Nodes are read within this time, or within {@link claimPausePerNodeMs} per Node
+ * if that is longer. The delay is random, because all nodes receive the Service at the same time. It is also the
+ * shortest pause between two reads that new addresses cause.
  */
 const readingWithinMs = 1_000;
 const claimPausePerNodeMs = 100;
@@ -53,12 +53,12 @@ const maxAddressesPerNode = 16;
 /**
  * Anyone who may write a Service may name any external IP in it. Therefore a new external IP is neither bound nor
  * served until the arrival of a Node list that was requested after the Service named the IP. Load-balancer IPs do not
- * wait, because a controller writes them.
+ * wait, because a controller writes them, not the author of the Service.
  *
  * This class knows the addresses of other Nodes that Services name as external or load-balancer IPs, the pod CIDRs of
  * all Nodes, and the weights and labels of Nodes. Nodes are read only while a Service needs one of these, at a pace
- * that depends on the number of Nodes. An address remains reserved while its Node exists, even if the Node's status no
- * longer lists it.
+ * that depends on the number of Nodes. An address remains reserved as long as its Node exists, even after the Node's
+ * status no longer lists it.
  */
 export class OtherNodes {
   readonly #parts: OtherNodesContext;
@@ -95,7 +95,9 @@ export class OtherNodes {
     this.#backOff = new BackOff(parts.clock, parts.random);
   }
 
-  /** Whether planning may begin: other Nodes are known, no Service needs them, or they could not be read in time. */
+  /**
+   * Whether planning may begin: the list of Nodes has arrived, no Service needs it, or the wait for it has timed out.
+   */
   get isReady(): boolean {
     return this.#isReady;
   }
@@ -138,7 +140,9 @@ export class OtherNodes {
     for (const address of unknown) this.#unchecked.add(address);
   }
 
-  /** If Services name labels or use tunnels, an endpoint on an unknown Node causes Nodes to be listed again. */
+  /**
+   * If a Service names node labels or uses tunnels, an endpoint on an unknown Node causes the Nodes to be listed again.
+   */
   noteSlice({ endpoints }: EndpointSliceRecord): void {
     if (this.#isNodeMissing || !this.traits.isNeeded) return;
     const isKnown = (name: string): boolean => name === "" || this.#nodes.has(name);
@@ -173,13 +177,13 @@ export class OtherNodes {
     this.#planReading(0);
   }
 
-  /** Takes this node's own object, which is newer than the one in the list. */
+  /** Records this node's own object, which is newer than the one in the list. */
   noteOwn(own: NodeRecord): void {
     this.#own = own;
     this.#noteObjects();
   }
 
-  /** Takes the list of all Nodes. Ignores an empty list, because every cluster has Nodes. */
+  /** Records the list of all Nodes. Ignores an empty list, because every cluster has Nodes. */
   noteNodes(nodes: Nodes): void {
     if (nodes.size === 0 || this.#parts.periodMs === 0) return;
     this.#nodes = nodes;
@@ -213,7 +217,7 @@ export class OtherNodes {
     return this.#claims.size > 0 || this.traits.isNeeded || areWeightsDefault;
   }
 
-  /** Whether the next list must not wait for the usual pause. */
+  /** Whether Nodes must be listed again without waiting for the usual pause. */
   get #isUrgent(): boolean {
     const isListed = (label: string): boolean => this.#listedLabels?.has(label) !== false;
     const isLabelMissing = ![...this.traits.labels].every(isListed);

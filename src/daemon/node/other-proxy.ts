@@ -17,7 +17,7 @@ export type OtherProxy =
    */
   | { readonly kind: "port"; readonly url: string; readonly mode: string };
 
-/** Thrown if kube-proxy runs on this node, because two proxies would keep undoing each other's changes. */
+/** Thrown if kube-proxy is running on this node, because the two proxies would keep reverting each other's changes. */
 export class OtherProxyError extends Error {
   override readonly name = "OtherProxyError";
   readonly proxy: OtherProxy;
@@ -59,8 +59,8 @@ const thisNode: ProxySearch = {
 };
 
 /**
- * Looks for a kube-proxy in our network namespace. Call this before opening our own metrics port, which answers the
- * same request.
+ * Looks for a kube-proxy in our network namespace. Call this before opening our own metrics port, because our metrics
+ * server would answer the same request.
  */
 export async function findOtherProxy(
   search: ProxySearch = thisNode,
@@ -69,8 +69,8 @@ export async function findOtherProxy(
 }
 
 /**
- * Like {@link findOtherProxy}, but also asks at the configured metrics address because kube-proxy may use the same
- * configuration.
+ * Like {@link findOtherProxy}, but also sends a request to the configured metrics address, because kube-proxy may use
+ * the same configuration.
  */
 export async function findOtherProxyAt(metrics: ListenAddress): Promise<OtherProxy | undefined> {
   const loopbacks = new Map([
@@ -107,8 +107,8 @@ export async function otherProxyGone(
 }
 
 /**
- * Whether a root process is listening on the port. kube-proxy runs as root; a different user who imitates its answer
- * must not keep us from starting.
+ * Whether a root process is listening on the port. kube-proxy runs as root, and an unprivileged process that imitates
+ * its answer must not keep us from starting.
  */
 function isRootListening({ modeUrl, listening }: ProxySearch): boolean {
   const { hostname, port } = new URL(modeUrl);
@@ -130,7 +130,8 @@ function findProcess({ procPath, ownPid }: ProxySearch): OtherProxy | undefined 
     const command = kubeProxyCommand(`${procPath}/${entry}`);
     if (command === undefined) continue;
     const namespace = attempt(() => readlinkSync(`${procPath}/${entry}/ns/net`));
-    // If the namespace cannot be read, the process is skipped and the request to the port decides.
+    // If the namespace cannot be read, skip the process. The request to the port then shows whether kube-proxy is
+    // running.
     if (namespace === undefined || namespace !== ownNamespace) continue;
     return { kind: "process", pid: Number(entry), command };
   }
@@ -138,8 +139,8 @@ function findProcess({ procPath, ownPid }: ProxySearch): OtherProxy | undefined 
 }
 
 /**
- * The process's command line if it is kube-proxy. Our own process may have the same name, but its executable is
- * Node.js.
+ * The process's command line if the process is kube-proxy. Our own process may also be named kube-proxy, but its
+ * executable is Node.js.
  */
 function kubeProxyCommand(path: string): string | undefined {
   const words = attempt(() => readFileSync(`${path}/cmdline`, "latin1"))?.split("\0") ?? [];

@@ -29,11 +29,11 @@ export async function prepareKernel(
 }
 
 /**
- * Loads IPVS. Rejects if the kernel does not support IPVS. Call this before any write, so that a start without IPVS
- * leaves the node unchanged: even probing iptables creates tables.
+ * Loads IPVS. Rejects if the kernel does not support IPVS. Call this before any write and before probing iptables,
+ * which creates tables. If IPVS is missing, the node then remains unchanged.
  */
 export async function requireIpvs(kernel: Kernel, log: Logger): Promise<void> {
-  // Loading may fail although IPVS is built into the kernel. This request shows whether IPVS works.
+  // Loading may fail although IPVS is built into the kernel. The next request shows whether IPVS works.
   await loadModule(kernel, "ip_vs", log);
   await kernel.ipvs.readTimeouts();
 }

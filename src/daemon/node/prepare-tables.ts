@@ -55,8 +55,8 @@ async function hasAllCounters({ accounting }: Kernel): Promise<boolean> {
 }
 
 /**
- * Creates the counters, then tests one rule with a counter because a kernel may support counters but not the iptables
- * match for them.
+ * Creates the counters, then writes a test rule with one of them, because a kernel may support counters but not the
+ * iptables match for them.
  */
 async function makeCounters(
   kernel: Kernel,

@@ -5,7 +5,9 @@ import type { CachedVirtualServer } from "../../reconcile/observed/cached-state.
 
 type GuardOptions = Pick<Config, "objectsFrom" | "relistGuardPercent">;
 
-/** Ends the program. If the served addresses cannot be read, the relist guard cannot compare any list with them. */
+/**
+ * Ends the program. Called if the served addresses cannot be read, because the relist guard needs them for comparison.
+ */
 type Fail = (error: Error) => void;
 
 /** Reads the kernel state at startup. */
@@ -17,8 +19,8 @@ export interface ServedBeforeContext {
 }
 
 /**
- * The addresses that the kernel serves at startup: those on kube-ipvs0, and those of the real servers behind them that
- * have a non-zero weight. Returns undefined if the relist guard is off.
+ * The addresses that the kernel serves at startup: those on kube-ipvs0, and those of their real servers with a non-zero
+ * weight. Returns undefined if the relist guard is off.
  */
 export function servedBefore(
   { readBound, readServers, fail }: ServedBeforeContext,
@@ -27,8 +29,8 @@ export function servedBefore(
   const services = async (): Promise<ReadonlySet<IpAddress>> => new Set(await readBound());
   const endpointslices = async (): Promise<ReadonlySet<IpAddress>> => {
     const bound = await services();
-    // Commands that only print a plan also run without IPVS. There are no bound addresses then, so the servers need
-    // not be read.
+    // Commands that only print a plan also run without IPVS. No addresses are bound then, so the real servers are not
+    // read.
     return bound.size === 0 ? bound : endpointsBehind(bound, await readServers());
   };
   return guardedBy({ services, endpointslices }, fail, options);

@@ -1,4 +1,4 @@
-/** In iptables and userspace mode, reads which Services are served by rules from an earlier run or from kube-proxy. */
+/** In iptables and userspace mode, reads from the rules which Services an earlier run or kube-proxy served. */
 import { type IpAddress, type IpFamily, parseCidr } from "../../base/ip.ts";
 import type { Protocol } from "../../base/protocol.ts";
 import { parseRule } from "../../kernel/iptables/parse-rule.ts";
@@ -12,7 +12,10 @@ import { portalChains } from "../../userspace/portal-rules.ts";
 
 type RulesMode = "iptables" | "userspace";
 
-/** Chains of nat with one rule for each address and port. The comment begins with the name of the service port. */
+/**
+ * Chains of the nat table that have one rule for each address and port. The rule's comment begins with the service
+ * port's name.
+ */
 const entrances: Readonly<Record<RulesMode, readonly string[]>> = {
   iptables: ["KUBE-SERVICES", "KUBE-NODEPORTS"],
   userspace: [portalChains.fromElsewhere],
@@ -26,7 +29,7 @@ export interface ServedByRules {
   readonly endpoints: ReadonlySet<IpAddress>;
 }
 
-/** Rejects if rules cannot be read. */
+/** Reads the rules of these families. Rejects if they cannot be read. */
 export async function readServedByRules(
   mode: RulesMode,
   iptables: Pick<Iptables, "observe">,
@@ -45,8 +48,9 @@ export async function readServedByRules(
 }
 
 /**
- * Finds the owners of a family's contested addresses that have no recorded owner: the Service in the comment of the
- * first rule for the address and port. Reads nothing if there are no such addresses. Rejects if rules cannot be read.
+ * For a family's contested addresses without a recorded owner, finds the owner in the rules: the Service in the comment
+ * of the first rule for the address and port. Reads nothing if there are no such addresses. Rejects if rules cannot be
+ * read.
  */
 export async function findHoldersInRules(
   mode: RulesMode,
@@ -60,7 +64,7 @@ export async function findHoldersInRules(
   );
   if (ofFamily.length === 0) return holders;
   const rules = await readRules(mode, iptables, family);
-  // Reversed, so that the first rule for a key wins.
+  // Reversed, because the last item with a key takes precedence in the map, but the first rule does in the kernel.
   const names = new Map(rules.toReversed().flatMap(([, rule]) => nameOf(rule)));
   for (const { key, claims } of ofFamily) {
     const served = claims.find(({ plan: { servicePort } }) => {
@@ -74,7 +78,7 @@ export async function findHoldersInRules(
   return holders;
 }
 
-/** The rules of the entrances and of endpoints, each with its chain. */
+/** The rules in the {@link entrances} and in the endpoints' chains, each with the name of its chain. */
 async function readRules(
   mode: RulesMode,
   iptables: Pick<Iptables, "observe">,
@@ -102,7 +106,10 @@ function addressOf({ matches }: Rule): IpAddress | undefined {
   return parseCidr(matchOf(matches, "destination")?.cidr ?? "")?.address;
 }
 
-/** Keys have the same form as claim keys. Node ports have no address: `TCP 30080`. */
+/**
+ * The service port name in the rule's comment, by a key that has the same form as claim keys. The key of a node port
+ * has no address: `TCP 30080`.
+ */
 function nameOf(rule: Rule): readonly (readonly [key: string, name: string])[] {
   const { protocol: word, destination: port } = matchOf(rule.matches, "port") ?? {};
   const name = matchOf(rule.matches, "comment")?.text.split(" ")[0];

@@ -11,27 +11,30 @@ export interface TunnelsOptions {
   readonly links: TunnelLinks | undefined;
   readonly families: readonly IpFamily[];
   readonly desired: Pick<DesiredView, "tunnels">;
-  /** Whether everything on which a resource depends exists; see `relations.ts`. Undefined before the first observation. */
+  /**
+   * Whether all objects on which this subject depends exist; see `relations.ts`. Undefined before the kernel was first
+   * read.
+   */
   readonly canExist: (subject: Subject) => boolean | undefined;
   readonly log: Logger;
 }
 
 /**
- * Creates and removes the links that receive tunneled packets. They are not part of the reconciler's changes: each link
- * exists only after a sync in which all rules that restrict it were found or written.
+ * Creates and removes the links that receive tunneled packets. They are not part of the reconciler's changes, because a
+ * link may be created only after a sync has found or written all rules that restrict it.
  */
 export class Tunnels {
   readonly #options: TunnelsOptions;
   /** Families whose link is known not to exist. */
   readonly #absent = new Set<IpFamily>();
-  /** The last error by family, so that each is logged once. */
+  /** The last error of each family. An error is logged only if it differs from the last one. */
   readonly #problems = new Map<IpFamily, string>();
 
   constructor(options: TunnelsOptions) {
     this.#options = options;
   }
 
-  /** Call this before a sync. Never rejects, because the chains that restrict a link remain if its removal fails. */
+  /** Call this before a sync. Never rejects: if a link cannot be removed, the chains that restrict it remain. */
   async removeUnneeded(): Promise<void> {
     for (const family of this.#options.families.filter((one) => !this.#isWanted(one)))
       await this.#attempt(family, "Cannot remove the link of earlier tunnels", () =>

@@ -7,7 +7,7 @@ export type ServiceChange = readonly [
   current: ServiceRecord | undefined,
 ];
 
-/** An external IP that is pending until a Node list shows that no other Node has it. */
+/** An external IP that a Service names, and that is pending until a list of Nodes shows that no other Node has it. */
 export interface WaitingClaim {
   readonly service: ServiceName;
   readonly address: IpAddress;
@@ -18,7 +18,7 @@ export interface WaitingClaim {
  * addresses.
  */
 export class UncheckedClaims {
-  /** Services that have a pending external IP, with and without it. */
+  /** Services that have pending external IPs, in two versions: with and without those IPs. */
   readonly #services = new Map<
     ServiceName,
     { readonly whole: ServiceRecord; readonly admitted: ServiceRecord }

@@ -1,4 +1,4 @@
-/** Explains why a desired object is not in the kernel, using the reason codes from logs and metrics. Pure. */
+/** Explains why a desired object is not in the kernel, with the same reason codes as in logs and metrics. Pure. */
 import type { ServiceName } from "../../base/service-name.ts";
 import { type Subject, subjectKey } from "../../reconcile/subject.ts";
 import type { SyncHistory } from "../report/sync-history.ts";
@@ -8,16 +8,16 @@ export interface Absence {
   isForeign(virtualServerKey: string): boolean;
   /** The Service's annotations that have no effect, such as `kube-ipvs.io/scheduler: scheduler-not-allowed`. */
   ignoredAnnotations(service: ServiceName): readonly string[];
-  /** Whether a third party set the weight of this real server, and kube-ipvs keeps it. */
+  /** Whether kube-ipvs keeps a weight of this real server that a third party set. */
   isManualWeight(virtualServerKey: string, realServerKey: string): boolean;
   /**
-   * The reason code. An errno name such as `EEXIST`: the kernel rejected the change. `blocked`: depends on a rejected
-   * change. `reverted`: a third party keeps reverting it. `pending`: any other reason.
+   * The reason code. An errno name such as `EEXIST`: the kernel rejected the object. `blocked`: the object depends on a
+   * rejected one. `reverted`: a third party keeps reverting the object. `pending`: any other reason.
    */
   reasonOf(subject: Subject, service: ServiceName): string;
 }
 
-/** Builds the answers from the last syncs' findings. */
+/** Answers from the findings of the last syncs. */
 export function absenceOf(
   history: Pick<
     SyncHistory,

@@ -9,8 +9,8 @@ import { listText } from "./list-text.ts";
 import { answerFrom, withoutDrains } from "./routes.ts";
 
 /**
- * Returns what a daemon would answer to a request for lists or plans after starting. Uses the objects and the kernel
- * state that it would find at startup. Unplanned real servers with weight 0 count as draining. Rejects if there is no
+ * Returns what a daemon that starts now would answer to a request for a list or a plan, from the objects and the kernel
+ * state that it would find. Unplanned real servers with weight 0 are treated as draining. Rejects if there is no
  * answer.
  */
 export async function answerWithoutDaemon(
@@ -33,10 +33,7 @@ export async function answerWithoutDaemon(
   });
 }
 
-/**
- * The drains that a daemon would find at startup. A drain without a recorded start time begins now, as it would at
- * startup.
- */
+/** The drains that a daemon would find at startup. A drain without a recorded start time begins now. */
 function foundDrains(
   { plan }: Observation["report"],
   { stateFile }: Config,

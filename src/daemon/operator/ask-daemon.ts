@@ -30,17 +30,17 @@ type NoAnswer =
 
 type Reply = { readonly kind: "answer"; readonly text: string } | NoAnswer;
 
-/** Lists are streamed. If the daemon sends nothing for this long, it is hung or stopped. */
+/** Lists are streamed. A daemon that sends nothing for this long hangs or is suspended. */
 const longestSilenceMs = 5_000;
 /** The daemon's HTTP server answers with this status if a request arrives too late. */
 const requestTimeoutStatus = 408;
-/** Maximum length of an answer. A list of every endpoint in the largest clusters takes a tenth of this. */
+/** Maximum length of an answer: ten times the length of a list of all endpoints in the largest clusters. */
 const maxBytes = 1_000_000_000;
 
 /**
- * Asks the daemon on this socket. Fails if nothing arrives for `timeoutMs`. Repeats the request once if the daemon
- * closes the connection, because on a busy node the first request may arrive too late. Rejects only if the daemon has a
- * different version.
+ * Sends a request to the daemon on this socket. The result is a failure if no data arrives for `timeoutMs`. Repeats the
+ * request once if the daemon closes the connection, because on a busy node the first request may arrive too late.
+ * Rejects only if the daemon has a different version.
  */
 export async function askDaemon<Kind extends keyof Answers>(
   socketPath: string,

@@ -17,7 +17,8 @@ import type { Ejections } from "../weights/ejections.ts";
 import type { WeightAnswers } from "../weights/weight-answers.ts";
 
 /**
- * The daemon's state, from which answers are computed. The state is read in place, without copying or replanning.
+ * The state of a daemon in IPVS mode, from which answers are computed. Answers read it in place, without copying or
+ * replanning.
  */
 export interface DaemonView {
   readonly mode: "ipvs";
@@ -40,16 +41,16 @@ export interface ServedAddress extends Pick<Frontend, "kind" | "port"> {
   readonly address?: IpAddress;
 }
 
-/** State that the two modes without virtual servers share: the objects, and which of their endpoints are used. */
+/** The state that iptables and userspace mode share: the objects, and which endpoints are used. */
 export interface ObjectsView extends Pick<DaemonView, "config" | "clock" | "families" | "history"> {
   readonly mode: "iptables" | "userspace";
   /** Undefined if the mode writes no rules. */
   readonly iptables?: Pick<Iptables, "choice">;
   readonly objects: Pick<ChangeTracker, "serviceCount" | "serviceNames" | "service" | "slicesOf">;
   readonly place: NodePlace;
-  /** How endpoints are chosen: at random or round robin. */
+  /** How a new connection's endpoint is chosen: at random or round robin. */
   readonly scheduler: "random" | "rr";
-  /** Returns the endpoints that a frontend uses, depending on whether it has policy Local. */
+  /** Returns the endpoints that a frontend uses. They depend on whether its traffic policy is Local. */
   choose(chosen: ChosenEndpoints, isPolicyLocal: boolean): readonly Endpoint[];
   /**
    * The Service that owns this address and port instead of `port`. Undefined if `port` owns it. `key` is a

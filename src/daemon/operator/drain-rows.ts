@@ -8,8 +8,8 @@ import type { DaemonView } from "./daemon-view.ts";
 import { namesOf } from "./row-fields.ts";
 
 /**
- * Number of drains whose connections are read together. Thousands may belong to one virtual server, which is then read
- * once per group.
+ * Number of drains whose connections are read together. If one virtual server has thousands of drains, it is read once
+ * for each group of this size.
  */
 const drainsPerRead = 500;
 

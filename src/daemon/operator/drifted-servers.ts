@@ -4,8 +4,8 @@ import { type Absence, absenceOf } from "./absence.ts";
 import type { DaemonView } from "./daemon-view.ts";
 
 /**
- * Whether the kernel lacks a planned real server that is in the cache, or has it with weight 0. Weights that kube-ipvs
- * keeps are not drift. `observed` contains the virtual server's real servers in the kernel.
+ * Whether a planned real server that is in the cache is missing from the kernel, or has weight 0 there. A weight 0 that
+ * kube-ipvs keeps is not drift. `observed` contains the virtual server's real servers in the kernel.
  */
 export function hasDrifted(
   key: string,
@@ -25,7 +25,10 @@ export function hasDrifted(
   });
 }
 
-/** Rereads virtual servers in which earlier answers found drift. They may have been repaired or removed since. */
+/**
+ * Rereads the virtual servers in which earlier answers found drift, because they may have been repaired or removed in
+ * the meantime.
+ */
 export async function readDriftedAgain(view: DaemonView): Promise<void> {
   const { history, plan, ipvs } = view;
   if (history.unrepaired.size === 0) return;

@@ -30,7 +30,7 @@ export interface RowContext {
 }
 
 /**
- * The real servers in the kernel. Undefined in modes without virtual servers: those modes serve exactly the chosen endpoints.
+ * The real servers in the kernel. Undefined in modes without virtual servers, which serve exactly the chosen endpoints.
  */
 export function presentServers(
   { key }: Pick<WantedFrontend, "key">,
@@ -40,7 +40,9 @@ export function presentServers(
   return observed ?? view.reconciler.cachedServers.get(key)?.realServers ?? [];
 }
 
-/** Rows sorted by address and port as text, followed by real servers that no slice names. */
+/**
+ * The rows of the slices' endpoints, sorted by address and port as text, followed by real servers that no slice names.
+ */
 export function endpointRows(input: EndpointsInput, context: RowContext): readonly EndpointRow[] {
   const { key, serverReason } = input;
   const present = serverReason === undefined ? (presentServers(input, context) ?? []) : [];
@@ -149,8 +151,8 @@ function absentReason(
 }
 
 /**
- * Why planning did not choose an endpoint, from the table in `model/topology.ts`. `hasOnlyLocal`: because of policy
- * Local, only endpoints of this node were chosen.
+ * Why planning did not choose an endpoint; see the table in `model/topology.ts`. `hasOnlyLocal`: because the traffic
+ * policy is Local, only endpoints on this node were chosen.
  */
 function notChosenReason(
   endpoint: Endpoint,
@@ -164,7 +166,7 @@ function notChosenReason(
   return hasOnlyLocal && !endpoint.isLocal ? "not-local" : "hinted-elsewhere";
 }
 
-/** Whether the policy is Local and only endpoints of this node were chosen. */
+/** Whether the traffic policy is Local and only endpoints on this node were chosen. */
 function isOnlyLocal(
   { servicePort, kind, endpoints }: WantedFrontend,
   chosen: ReadonlySet<string>,

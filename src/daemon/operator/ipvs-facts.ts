@@ -67,7 +67,10 @@ export async function ipvsFacts(
   };
 }
 
-/** Keys of the virtual server at an address and port, and of those with a port range or tunnel that contains it. */
+/**
+ * Keys of the virtual server at an address and port, and of the firewall-mark virtual servers whose port range or
+ * tunnel contains that address and port.
+ */
 function keysOf({ plan: { desired } }: DaemonView, destination: Destination): readonly string[] {
   const family = familyOf(destination.address);
   const marked = [...desired.ranges(family), ...desired.tunnels(family)]
@@ -98,8 +101,8 @@ export function destinationsOf(
 }
 
 /**
- * The node port behind a loopback address. For loopback addresses only, this iterates over all Services because there
- * is no index by node port. Yields after each Service.
+ * The node port to which kube-ipvs forwards connections to this loopback address. Iterates over all Services if the
+ * address is loopback, because there is no index by node port. Yields after each Service.
  */
 function* forwardOf(
   { config, plan }: DaemonView,
@@ -153,7 +156,7 @@ function entriesAbout(
       ...plannedFor(view, destination, family),
     ];
     for (const { name } of allSetsFor(family)) {
-      // Exists only while tunnels are used.
+      // This set exists only while tunnels are used.
       if (name === setFor("tunnelNodes", family).name && desired.entryCount(name) === 0) continue;
       const entries = found.get(name) ?? new Set();
       found.set(name, entries);

@@ -18,8 +18,8 @@ import { rowOf } from "./service-rows.ts";
 import { findFrontends, type WantedFrontend } from "./wanted-frontends.ts";
 
 /**
- * All addresses and ports of one Service, except loopback. `nodeAddresses` are used for service ports that are served
- * on every node address.
+ * All addresses and ports of one Service, except loopback addresses. A service port that is served on every address of
+ * the node has the addresses in `nodeAddresses`.
  */
 export function destinationsOf(
   view: ObjectsView,

@@ -1,7 +1,7 @@
 import type { Counts } from "../../answer/answers.ts";
 import { type DaemonView, type ModeView, type ObjectsView, objectsOf } from "./daemon-view.ts";
 
-/** Counts all objects in one pass, and yields after each. `view` is undefined before the kernel is prepared. */
+/** Counts all objects in one pass, and yields after each object. `view` is undefined before the kernel is prepared. */
 export function* countsOf(
   view: ModeView | undefined,
 ): Generator<void, Omit<Counts, "invalidObjects">> {

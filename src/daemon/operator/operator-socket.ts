@@ -18,7 +18,7 @@ export interface OperatorSocketContext extends AnswerSources {
   readonly timeoutMs?: number;
 }
 
-/** Only root can connect. These limits guard against mistakes. */
+/** Only root can connect, so these limits guard against mistakes, not attacks. */
 const limits = {
   maxHeaderSize: 4_096,
   headersTimeout: 2_000,
@@ -26,7 +26,7 @@ const limits = {
   connectionsCheckingInterval: 1_000,
 } as const;
 const maxConnections = 16;
-/** A connection that takes longer than this is closed. */
+/** A connection whose answer takes longer than this is closed. */
 const answerTimeoutMs = 60_000;
 
 /**
@@ -74,8 +74,8 @@ function makeServer(context: OperatorSocketContext): Server {
 }
 
 /**
- * Removes the socket of a daemon that was killed. Returns whether one was removed. Rejects if a process answers on it
- * or the file is not a socket, since it is then not ours to remove.
+ * Removes the socket of a daemon that was killed. Resolves with whether there was one. Rejects if a process is
+ * listening on the socket or the file is not a socket, because then it is not ours to remove.
  */
 export async function removeLeftoverSocket(path: string): Promise<boolean> {
   const status = path === "" ? undefined : lstatSync(path, { throwIfNoEntry: false });
@@ -100,8 +100,8 @@ function isAnswering(path: string): Promise<boolean> {
 }
 
 async function listen(server: Server, path: string): Promise<void> {
-  // listen() binds the socket synchronously, so the umask applies to it. With a later chmod, the socket would briefly
-  // be open to other users.
+  // listen() binds the socket synchronously, so the umask applies to the socket. If chmod were used instead, the socket
+  // would briefly be open to other users.
   const before = process.umask(0o177);
   server.listen(path);
   process.umask(before);

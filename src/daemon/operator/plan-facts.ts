@@ -27,8 +27,8 @@ import { destinationsOf, rowsOfClaims } from "./object-claims.ts";
 import type { WantedFrontend } from "./wanted-frontends.ts";
 
 /**
- * Maximum number of addresses and ports to report for one Service. A Service with node ports on many addresses may
- * have more.
+ * Maximum number of addresses and ports to report for one query. A Service with node ports on many addresses may have
+ * more.
  */
 const maxDestinations = 100;
 const maxConflicts = 20;
@@ -99,7 +99,7 @@ function servedAt(view: ModeView, service: ServiceName): readonly Destination[] 
   return destinationsOf(view, service, view.mode === "userspace" ? view.nodeAddresses() : []);
 }
 
-/** In iptables mode. Reads the planned rules without replanning. */
+/** The facts in iptables mode. Reads the planned rules without replanning. */
 async function tablesFacts(
   view: TablesView,
   destinations: readonly Destination[],
@@ -150,7 +150,7 @@ function* rulesAbout(
   };
 }
 
-/** In userspace mode. */
+/** The facts in userspace mode. */
 async function listenerFacts(
   view: ListenersView,
   destinations: readonly Destination[],

@@ -8,7 +8,8 @@ import { inSlices } from "../../base/time-slice.ts";
 import type { LostTo } from "../../plan/claims/claim.ts";
 
 /**
- * A row's `claimedBy` field: the Service that owns the address, and why. Empty if the row's own Service owns it.
+ * A row's `claimedBy` field: the Service that owns the address, and why it does. Empty if the row's own Service owns
+ * the address.
  */
 export function claimedBy(lost: LostTo | undefined): Pick<ServiceRow, "claimedBy"> {
   return lost === undefined ? {} : { claimedBy: { ...namesOf(lost.service), claim: lost.reason } };

@@ -21,8 +21,8 @@ import { findFrontends, type WantedFrontend, wantedFrontends } from "./wanted-fr
 const serversPerRead = 50;
 
 /**
- * Rows sorted by Service namespace and name, then by port order. For each Service, concurrent changes may or may not be
- * visible. Rejects if connection counts cannot be read from the kernel.
+ * Rows sorted by namespace and name of the Service, then in the order of its ports. A change that arrives during the
+ * iteration may or may not be visible. Rejects if connection counts cannot be read from the kernel.
  */
 export async function* serviceRows(
   view: ModeView,

@@ -17,7 +17,7 @@ import { type Evidence, problemsOf, problemsText, summaryOf, verdictOf } from ".
 
 export interface StatusSources {
   readonly clock: Pick<Clock, "monotonicMs" | "nowMs">;
-  /** The configuration at startup. The view has the reloaded one. */
+  /** The configuration at startup. The reloaded configuration is in the view. */
   readonly config: Config;
   readonly health: ProxyHealth;
   readonly apiContact: ApiContact;
@@ -29,7 +29,7 @@ export interface StatusSources {
   readonly view: ModeView | undefined;
 }
 
-/** Maximum number of listed objects of each kind, unless all are requested. The counts include all of them. */
+/** Maximum number of listed objects of each kind, unless all objects are requested. Counts are not limited. */
 const mostListed = 100;
 
 /** Builds the status. Yields regularly while it counts objects, which is slow. */

@@ -41,7 +41,10 @@ export function problemsOf(evidence: Evidence): readonly Problem[] {
   ].flatMap((find) => find(evidence));
 }
 
-/** A start takes seconds, or half a minute with tens of thousands of Services. A longer start is a problem. */
+/**
+ * A startup takes seconds, or half a minute with tens of thousands of Services. A startup that takes longer than this
+ * is a problem.
+ */
 const longestStartSeconds = 60;
 
 /** While the first sync is running and there are no other problems, the verdict is Starting, not Degraded. */
@@ -146,7 +149,7 @@ function drift({ history: { unrepaired }, secondsSince }: Evidence): readonly Pr
   if (first === undefined) return [];
   const sinceMs = Math.min(...unrepaired.values());
   const more = unrepaired.size === 1 ? "" : ` and ${grouped(unrepaired.size - 1)} more`;
-  const message = `A third party changed real servers of ${first}${more}; the next verification repairs them`;
+  const message = `A third party changed real servers of ${first}${more}; the next verification will restore them`;
   return [{ reason: "drift", message, sinceSeconds: secondsSince(sinceMs) }];
 }
 

@@ -36,11 +36,11 @@ export interface WantedFrontend {
   };
   /** The virtual server's key. */
   readonly key: string;
-  /** The packets that a virtual server with a firewall mark serves. */
+  /** The packets that the virtual server serves. Undefined unless it has a firewall mark. */
   readonly range?: ServedRange;
-  /** Undefined if the Service has no topology preference, or if policy Local applies. */
+  /** Undefined if the Service has no topology preference, or if its traffic policy is Local. */
   readonly preference?: Preference;
-  /** Number of nodes that get packets through tunnels. Undefined without tunnel forwarding. */
+  /** Number of nodes to which packets are forwarded through tunnels. Undefined without tunnel forwarding. */
   readonly tunnelNodes?: number;
   /** Whether the address is left to other software on the node (`kubeIpvs.unboundAddresses`). */
   readonly isHeld?: true;
@@ -87,7 +87,8 @@ export function* findFrontends(
   for (const name of names) {
     yield;
     const ports = objectsOf(view).service(name)?.ports ?? [];
-    // A cheap check that excludes nearly all Services. In IPVS mode, Services also have port ranges.
+    // A cheap check that excludes nearly all Services. It cannot be used in IPVS mode, in which Services may have port
+    // ranges.
     const mayHave =
       view.mode === "ipvs" ||
       ports.some(({ port, nodePort }) => [port, nodePort].includes(destination.port));
@@ -117,7 +118,7 @@ function isAt(
     .some((own) => own.kind === kind && own.port === port && (own.address ?? address) === address);
 }
 
-/** Real servers of port ranges have port 0, and there is one for each address. */
+/** The real servers of a port range, without duplicates: one for each address, with port 0. */
 function anyPort(endpoints: readonly Endpoint[]): readonly Endpoint[] {
   const byAddress = new Map(endpoints.map((endpoint) => [endpoint.address, endpoint]));
   return [...byAddress.values()].map((endpoint) => {

@@ -4,7 +4,8 @@ import type { Config } from "../../config/config.ts";
 import { ApiContact } from "../report/api-contact.ts";
 
 /**
- * How long a command waits for the API server. A person is waiting, and further failures provide no new information.
+ * How long a command waits for the API server. Waiting longer would provide no new information to the person who runs
+ * the command.
  */
 export const longestSilenceMs = 20_000;
 const checkPeriodMs = 1_000;
@@ -14,8 +15,8 @@ export interface AnswerDeadline {
   /** Must be notified of every request. */
   readonly observer: RequestObserver;
   /**
-   * Never resolves. Rejects when requests have kept failing, or the first one has gone unanswered, for {@link
-   * longestSilenceMs}.
+   * Never resolves. Rejects when requests have been failing for {@link longestSilenceMs}, or the first one has gone
+   * unanswered for that time.
    */
   readonly expired: Promise<never>;
   stop(): void;
@@ -27,7 +28,7 @@ export function answerDeadline(
 ): AnswerDeadline {
   const contact = new ApiContact(clock);
   const { promise, reject } = Promise.withResolvers<never>();
-  // If nothing awaits the promise yet, its rejection must not be an unhandled error.
+  // A rejection must not be an unhandled error if nothing awaits the promise yet.
   promise.catch(() => {});
   const startedAtMs = clock.monotonicMs();
   let cancel = (): void => {};
@@ -44,7 +45,7 @@ export function answerDeadline(
 function silence({ host, failing }: ApiContact): Error {
   const server = host === undefined ? "The API server" : `API server ${host}`;
   const isAnswering = failing !== undefined && failing.code !== "<error>";
-  const what = isAnswering ? `answered ${failing.code}` : "gave no answer";
+  const what = isAnswering ? `kept answering ${failing.code}` : "did not answer";
   const advice = isAnswering
     ? `check the ${failing.code === "401" ? "credentials" : "account's permissions"} in --kubeconfig`
     : "check --config, --kubeconfig or --master: the address must work from this node";

@@ -13,14 +13,14 @@ import { PortAdmission } from "../../plan/claims/port-admission.ts";
 import { type BootClock, numbersIn, StateFile, textsIn } from "./state-file.ts";
 
 /**
- * Maximum total length of the recorded claims, in characters. A claim has up to 400 characters. `StateFile` does not
- * read files larger than its `maxBytes`.
+ * Maximum total length of the recorded claims, in characters. A claim has up to 400 characters. The file must stay
+ * smaller than the `maxBytes` of `StateFile`, which does not read larger files.
  */
 const mostLength = 2 ** 20;
 
 const everyBoot: BootClock = { bootId: "every boot", uptimeMs: () => 0 };
 
-/** The claims known on this node, which are recorded in the configured file. */
+/** Opens the memory of claims, which is recorded in the configured file. */
 export function openClaimMemory(
   { claimsFile, nodeProcessPorts }: Pick<Config, "claimsFile" | "nodeProcessPorts">,
   { clock, log }: { readonly clock: Clock; readonly log: Logger },

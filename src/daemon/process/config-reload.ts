@@ -18,7 +18,7 @@ export interface ConfigFileSource {
 export interface ConfigReloadDependencies {
   readonly clock: Clock;
   readonly log: Logger;
-  /** Applies a configuration instead of the running one. Rejects if it cannot be applied. */
+  /** Replaces the running configuration with this one. Rejects if it cannot be applied. */
   readonly apply: (config: Config, values: ConfigState["values"]) => Promise<void>;
   /** Rejects if the program could not start with this configuration on this node. */
   readonly check: (config: Config) => Promise<void>;
@@ -27,14 +27,14 @@ export interface ConfigReloadDependencies {
 }
 
 /**
- * If this setting changes, the program exits even with configReload, because only a start moves all rules and sets to
- * the other backend. Connections continue.
+ * If this setting changes, the program exits even if configReload is enabled, because all rules and sets are moved to
+ * the other backend only at startup. Open connections continue.
  */
 const movingSetting = "kubeIpvs.rules";
 
 /**
- * Watches the configuration file. Depending on the configuration, a change ends the program through `fail` or is
- * applied. A file that is invalid or does not work on this node has no effect, because restarting with it would leave
+ * Watches the configuration file. A change is applied if configReload is enabled; otherwise it ends the program through
+ * `fail`. A file that is invalid or does not work on this node has no effect, because restarting with it would leave
  * the node without a proxy. Throws if the file cannot be watched. Returns a function that stops watching.
  */
 export function followConfigFile(

@@ -6,9 +6,9 @@ import type { Clock } from "../../base/clock.ts";
 import { errorText } from "../../base/error-text.ts";
 import type { Logger } from "../../base/log.ts";
 
-/** How long to wait after a notification, since editors and volumes make several changes in quick succession. */
+/** How long to wait after a notification, because editors and volumes make several changes in quick succession. */
 const settleMs = 200;
-/** How often the file is read even without a notification, since network file systems send none. */
+/** How often the file is read even without a notification, because network file systems send none. */
 const rereadMs = 30_000;
 
 export interface TextWatchOptions {
@@ -30,7 +30,7 @@ export function watchText(path: string, { clock, log, onText }: TextWatchOptions
   const look = (): void => {
     cancel = clock.after(rereadMs, look);
     const now = readText();
-    // A file that is missing briefly is being replaced.
+    // A file that cannot be read is probably being replaced.
     if (now === undefined || now === text) return;
     text = now;
     onText();

@@ -1,6 +1,6 @@
 /**
- * The state file section that preserves the age of drains across a restart. The file is optional: the draining real
- * servers are read from the kernel, and without the file their deadlines start over at the restart.
+ * The state file sections that preserve when drains and ramps began. The file is optional: draining real servers are
+ * read from the kernel, but without the file their deadlines start over at a restart.
  *
  * Times in the file are milliseconds since boot (/proc/uptime), because the wall clock may jump.
  */
@@ -10,13 +10,13 @@ import { type DrainStartTimes, drainKey } from "../../reconcile/drain/drains.ts"
 import { type BootClock, numbersIn, type StateFile } from "./state-file.ts";
 
 /**
- * Maximum number of drains to record, oldest first. The deadlines of the others start over at a restart. Keys are at
- * most about 110 characters long.
+ * Maximum number of drains to record, oldest first. The deadlines of all other drains start over at a restart. Keys are
+ * at most about 110 characters long.
  */
 const maxDrains = 10_000;
 /**
- * Maximum number of ramps to record. Real servers beyond that have their full weight after a restart. Keys are at most
- * about 170 characters long.
+ * Maximum number of ramps to record. Real servers whose ramps are not recorded have their full weight after a restart.
+ * Keys are at most about 170 characters long.
  */
 const maxRamps = 2_000;
 
@@ -68,7 +68,7 @@ function monotonicMs(sinceBootMs: number | undefined, clocks: StartTimeClocks): 
   return sinceBootMs === undefined ? undefined : sinceBootMs - bootOffsetMs(clocks);
 }
 
-/** The offset to add to this program's monotonic time to get the time since boot. */
+/** The difference between the time since boot and this program's monotonic time. */
 function bootOffsetMs({ clock, bootClock }: StartTimeClocks): number {
   return bootClock.uptimeMs() - clock.monotonicMs();
 }

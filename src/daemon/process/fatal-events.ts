@@ -4,7 +4,8 @@ import { ListenError } from "../http/http-listener.ts";
 import { startFailedEvent } from "../report/events.ts";
 
 /**
- * Reports to the cluster why the program exits, if an API connection exists. The exit waits briefly for delivery.
+ * Records an Event that says why the program exits, if there is an API connection. The exit waits briefly for its
+ * delivery.
  */
 export class FatalEvents {
   readonly #nodeName: string;
@@ -19,7 +20,7 @@ export class FatalEvents {
   }
 
   record(error: unknown): void {
-    // If a port cannot be opened, the listener has already recorded kube-proxy's Event.
+    // If a port cannot be opened, the listener has already recorded the same Event as kube-proxy.
     if (error instanceof ListenError) return;
     this.#events.record(startFailedEvent(this.#nodeName, errorText(error)));
   }

@@ -43,11 +43,17 @@ export interface LockOptions {
   readonly log?: Pick<Logger, "warn">;
   /** The action that fails, for the error message. Defaults to "start a second instance". */
   readonly what?: string;
-  /** What the operator can do instead of stopping the process that holds the lock. */
+  /**
+   * Another remedy, for the error message: what the operator can do instead of stopping the process that holds the
+   * lock.
+   */
   readonly advice?: string;
 }
 
-/** A running daemon would undo a clean-up within seconds. Rejects with {@link InstanceRunningError}. */
+/**
+ * Takes the lock for a clean-up, which a running daemon would undo within seconds. Rejects with {@link
+ * InstanceRunningError}.
+ */
 export function lockForCleanup(lockName: string): Promise<InstanceLock> {
   return acquireInstanceLock(lockName, {
     what: "clean up state that a running kube-ipvs would recreate",
@@ -63,9 +69,9 @@ const lockFolder = "/run/kube-ipvs";
 /**
  * Takes the lock that prevents two instances in one network namespace (usually the whole node). It consists of two
  * listening sockets, which the kernel closes however their holder exits. The first has an abstract name (unix(7)),
- * which a container with the host's network sees without sharing a folder. Any process can take that name, so a holder
- * that is not root is ignored. The second is a file in a root-owned folder, and is skipped if the process may not write
- * there. Rejects with {@link InstanceRunningError}.
+ * which a container with the host's network can use without a shared folder. Any process can take that name, so a
+ * holder that is not root is ignored. The second is a file in a folder that is owned by root. It is skipped if the
+ * process may not write to that folder. Rejects with {@link InstanceRunningError}.
  */
 export async function acquireInstanceLock(
   lockName: string,
@@ -108,7 +114,7 @@ async function takeName(lockName: string, options: LockOptions): Promise<Server 
 async function takeFile(lockName: string, options: LockOptions): Promise<Server | undefined> {
   const path = lockFile(lockName, options.folder);
   if (!canHaveFolder(dirname(path))) return undefined;
-  // If two processes both remove the file of a killed holder, the abstract name above stops one of them.
+  // If two processes remove the file of a killed holder at the same time, the abstract name stops one of them.
   await removeLeftoverSocket(path).catch(() => undefined);
   const server = makeServer();
   if (await listen(server, path).catch(() => undefined)) return server;
@@ -161,7 +167,7 @@ function listen(server: Server, path: string): Promise<boolean> {
   });
 }
 
-/** The process that listens at a path, as reported by the kernel. Undefined if no process accepts connections. */
+/** The process that listens at a path, as reported by the kernel. Undefined if no process is listening. */
 function listenerAt(path: string): Promise<SocketPeer | undefined> {
   return new Promise((resolve) => {
     const socket = connect(path, () => {

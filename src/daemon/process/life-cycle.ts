@@ -5,7 +5,7 @@ import type { Logger } from "../../base/log.ts";
 /** The parts of `process` that this module uses. Tests supply their own. */
 export type ProcessLike = Pick<NodeJS.EventEmitter, "on" | "off"> & { exit(code: number): void };
 
-/** A stop that takes longer is aborted. This is safe because the kernel state is consistent at all times. */
+/** A shutdown that takes longer is aborted. This is safe because the kernel state is consistent at all times. */
 const stopDeadlineMs = 900;
 
 const stopSignals = [
@@ -19,9 +19,9 @@ export type Stop = () => Promise<void> | void;
 /**
  * Runs `start`, waits for SIGTERM or SIGINT and then for `stopDelayMs`, stops what was started, and resolves. As
  * process 1, the program needs these listeners because the kernel drops signals that process 1 does not handle. A
- * signal during startup aborts it without a delay. If the stop hangs, the process exits with 0, since stopping leaves
- * the kernel state in place anyway. On a second signal, it exits with 128 + n, as shells expect. If `start` later
- * reports a failure, stops what was started and rejects.
+ * signal during startup aborts the startup without a delay. If the shutdown hangs, the process exits with 0, because a
+ * shutdown leaves the kernel state in place anyway. On a second signal, the process exits with 128 + n, as shells
+ * expect. If `start` later reports a failure, stops what was started and rejects.
  */
 export async function runUntilSignal(
   parts: {
@@ -111,8 +111,9 @@ export function exitOnUncaught(
 }
 
 /**
- * Exits the process if a signal arrives before {@link runUntilSignal} listens. The exit code is 0 for the daemon, whose
- * stop is not a failure, and 128 + n for other commands. Without this, process 1 would ignore the signal.
+ * Exits the process if a signal arrives before {@link runUntilSignal} listens. The exit code is 0 for the daemon, for
+ * which a signal is the normal way to stop, and 128 + n for other commands. Without this, process 1 would ignore the
+ * signal.
  */
 export function endEarlyOnSignals(isDaemon: () => boolean, target: EarlyProcess = process): void {
   for (const { name, number } of stopSignals) {

@@ -1,7 +1,8 @@
 /**
- * The state file sections that record what earlier runs may have left on this node. Chains of iptables mode have the
- * same names as kube-proxy's, and other software may also have virtual servers with firewall marks. After a change of
- * the mode or of the marks, only this record shows which chains and virtual servers are ours to remove.
+ * The state file sections that record the modes and firewall marks of earlier runs, which may have left objects on this
+ * node. Chains of iptables mode have the same names as kube-proxy's, and other software may also have virtual servers
+ * with firewall marks. After a change of the mode or of the marks, only this record shows which chains and virtual
+ * servers are ours to remove.
  */
 import type { Config } from "../../config/config.ts";
 import type { StateFile } from "./state-file.ts";
@@ -16,7 +17,8 @@ export interface ModeRecord {
   /** Values of `kubeIpvs.portRangeMarks` in earlier runs. Virtual servers with these marks may exist. */
   readonly earlierMarks: readonly number[];
   /**
-   * Call this before the first write to the kernel. Resolves when the record has been written or could not be written.
+   * Records the mode of this run. Call this before the first write to the kernel. Resolves when the record has been
+   * written or could not be written.
    */
   begin(mode: Mode): Promise<void>;
   /** Call this when the leftovers of other modes and marks have been removed. */

@@ -5,7 +5,7 @@ import type { Logger } from "../../base/log.ts";
 const path = "/proc/self/oom_score_adj";
 const retryMs = 100;
 
-/** Sets how readily the kernel kills this process when memory is short. Tries twice; a failure is harmless. */
+/** Sets how readily the kernel kills this process when memory is short. Retries once. A failure is harmless. */
 export async function writeOomScore(
   score: number,
   { clock, log }: { readonly clock: Clock; readonly log: Logger },

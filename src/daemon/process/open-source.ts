@@ -32,9 +32,9 @@ export interface SourceDependencies {
 }
 
 /**
- * Opens the configured source. Loads only the modules that it needs, because the cluster client uses most of the
- * program's memory. Rejects if there can be no objects, for example if the folder or a usable kubeconfig is missing.
- * Sends no requests yet.
+ * Opens the configured source without sending requests. Loads only the code that this source needs, because the cluster
+ * client uses most of the program's memory. Rejects if the source cannot provide objects, for example because the
+ * manifest folder or a usable kubeconfig is missing.
  */
 export async function openSource(
   config: Config,

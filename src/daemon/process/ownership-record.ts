@@ -1,7 +1,7 @@
 /**
- * State file sections that are needed after a restart: docs/decisions/0013 and 0016. They record which virtual servers
- * are ours or foreign if the ipsets do not show that, and which Service owns an address that several Services claim.
- * They are written after the kernel is changed. If the program is killed in between, the kernel state decides.
+ * State file sections about ownership: docs/decisions/0013 and 0016. They record which virtual servers are ours or
+ * foreign if the ipsets do not show that, and which Service owns an address that several Services claim. They are
+ * written after the kernel is changed. If the program is killed in between, the next run relies on the kernel state.
  */
 import { isRecord } from "../../base/is-record.ts";
 import type { Holder, Holders } from "../../plan/claims/claim.ts";
@@ -16,7 +16,7 @@ import { type StateFile, textsIn } from "./state-file.ts";
 const maxKeys = 20_000;
 /**
  * Maximum total length of keys and owners' names. Names have up to 317 characters, and a file that is too large is not
- * read at all. If an owner is not recorded, the ages of the claims decide after a restart.
+ * read at all. If an owner is not recorded, the ages of the claims determine it after a restart.
  */
 const maxHolderNamesLength = 2 ** 19;
 

@@ -1,7 +1,7 @@
 /**
  * The file that preserves facts across program restarts. It is not valid after a reboot, because the kernel state is
- * then lost. Its sections are defined by the `*-record.ts` modules and `drain-start-times.ts`, and the file is replaced
- * as a whole. A missing, foreign or broken file is treated as empty. A folder that is not writable is reported once and
+ * then lost. The `*-record.ts` modules and `drain-start-times.ts` define its sections, and every write replaces the
+ * whole file. A missing, foreign or broken file is treated as empty. A folder that is not writable is logged once and
  * is not an error.
  */
 import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs";
@@ -41,7 +41,10 @@ export interface StateFileOptions {
   readonly effect: string;
   /** The log message if the file cannot be written. */
   readonly failureEvent: string;
-  /** Other files to read if there is no file at the path. They are removed at the first write. */
+  /**
+   * Paths of files from an earlier version, which are read if there is no file at the path. They are removed at the
+   * first write.
+   */
   readonly formerPaths?: readonly string[];
   readonly isReadOnly?: boolean;
 }
@@ -55,7 +58,7 @@ export class StateFile {
   readonly #options: StateFileOptions;
   /** The JSON of each section to write. Sections that `keep` does not replace are preserved. */
   readonly #texts: Map<string, string>;
-  /** Sections to write next. Their values are computed at the time of the write. */
+  /** Sections that the next write replaces. Their values are computed during that write. */
   readonly #pending = new Map<string, () => unknown>();
   #writing: Promise<void> | undefined;
   #isFileCurrent = false;
@@ -252,7 +255,7 @@ function temporaryOf(path: string): string {
   return `${path}.new`;
 }
 
-/** Reads only a regular file of limited size. Does not block on a pipe and does not follow a link. */
+/** Reads a regular file of limited size. Throws for other files, without blocking on a pipe or following a link. */
 function readBounded(path: string): string {
   const file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   try {

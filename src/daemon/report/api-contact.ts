@@ -28,7 +28,7 @@ export class ApiContact implements RequestObserver {
 
   apiRequestAnswered(method: string, host: string, code: string): void {
     this.#metrics?.apiRequests.inc({ code, method, host });
-    // Other methods write Events, whose success says nothing about the objects that are served.
+    // Requests with other methods, such as those for Events, do not show whether objects can be read.
     if (method !== "GET") return;
     const nowMs = this.#clock.monotonicMs();
     this.host = host;

@@ -21,7 +21,7 @@ interface ReasonTraits {
   readonly event: string;
   /**
    * If true, a conflict with this reason degrades the node's status, because a Service is not served at an address.
-   * Reserved addresses and limits do not.
+   * Conflicts about reserved addresses and limits do not degrade it.
    */
   readonly isUnserved?: true;
   /** Whether the conflict depends on this node's addresses or virtual servers, so that other nodes may not have it. */
@@ -63,13 +63,13 @@ export interface Conflict {
   readonly keys: LogKeys;
   /** The Service that loses the conflict. */
   readonly service: ServiceName;
-  /** What the Service does not get, and which Service or software has it. */
+  /** Which address or port is not served for the Service, and why. */
   readonly note: string;
   /** What the operator can do. */
   readonly remedy: string;
 }
 
-/** Services' claims, and the Services whose claims failed. */
+/** The claims of Services, and the reasons why claims are not served. */
 export interface Claimed {
   readonly limitedServices: Iterable<LimitedService>;
   readonly desired: {
@@ -144,7 +144,7 @@ function waitingConflict({ service, address }: WaitingClaim): Conflict {
     event: "External IP is not served because Nodes cannot be listed",
     keys: { address, service },
     service,
-    note: `${address} is not served on this node: it may belong to another Node, and Nodes cannot be listed`,
+    note: `${address} is not served on this node: it may belong to another Node, but Nodes cannot be listed to check this`,
     remedy: "grant list on nodes, or set kubeIpvs.nodeAddressPeriod: 0s",
   };
 }
@@ -197,7 +197,7 @@ function healthPortConflict(lost: LostClaim): Conflict {
   };
 }
 
-/** Describes why the owner is served at the address instead of the losing Service. */
+/** Why the owner, not the losing Service, is served at the address, as a relative clause. */
 const claimWords: Readonly<Record<ClaimReason, string>> = {
   "kind-of-address": "whose kind of address takes precedence",
   "held-before": "which owned it before",

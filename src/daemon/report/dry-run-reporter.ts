@@ -22,7 +22,10 @@ export function pendingChanges(plan: ChangePlan): readonly PendingChange[] {
   }));
 }
 
-/** In observe-only mode, logs what a sync would change, if this differs from the previous sync. */
+/**
+ * In observe-only mode, logs what a sync would change. Logs nothing if the changes are the same as in the previous
+ * sync.
+ */
 export class DryRunReporter {
   readonly #targets: Pick<ReportTargets, "metrics" | "log">;
   #counts: ReadonlyMap<string, number> = new Map();

@@ -8,7 +8,7 @@ import type { ListenAddress } from "../../config/config.ts";
 import type { AnnotationProblem } from "../../model/tuning.ts";
 import { type Conflict, conflictReasons } from "./conflicts.ts";
 
-/** Recorded once, at startup. */
+/** The Event that is recorded once, at startup. */
 export function startingEvent(nodeName: string): ClusterEvent {
   return {
     type: "Normal",
@@ -57,7 +57,7 @@ export function rejectedObjectEvent(
   return serviceWarning(service, "KernelRefusedObject", "Sync", note);
 }
 
-/** A Service does not get an address that it claims. kube-proxy has no such Event. */
+/** A Service is not served at an address that it claims, or only in part. kube-proxy has no such Event. */
 export function conflictEvent(
   nodeName: string,
   { reason, service, note, remedy }: Pick<Conflict, "reason" | "service" | "note" | "remedy">,
@@ -74,7 +74,7 @@ export function conflictEvent(
  */
 export function connectionLimitEvent(nodeName: string, service: ServiceName): ClusterEvent {
   const note =
-    `node ${nodeName} closes new connections: the connection limit is reached; raise ` +
+    `node ${nodeName} is closing new connections because the connection limit is reached; raise ` +
     "kubeIpvs.userspaceMaxServiceConnections or kubeIpvs.userspaceMaxConnections, or the open-file limit";
   return serviceWarning(service, "ConnectionLimitReached", "Connect", note);
 }

@@ -37,7 +37,7 @@ export class Findings<T> {
     this.#describe = describe;
   }
 
-  /** Takes all current problems and returns them with the times at which they began. */
+  /** Replaces the current problems with `found`, and returns these with the times at which they began. */
   replace(found: readonly T[]): readonly Lasting<T>[] {
     if (found.length === 0 && this.#present.size === 0) return [];
     const { log, events, clock } = this.#targets;

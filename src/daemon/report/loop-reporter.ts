@@ -48,7 +48,7 @@ export interface LoopSummary extends Claimed {
   readonly serviceCount: number;
   /** Number of replanned Services. */
   readonly plannedServiceCount: number;
-  /** When the changes happened in the cluster. */
+  /** The changes in the cluster that this sync applied, with their times. */
   readonly triggers: readonly Trigger[];
   readonly elapsedMs: number;
   /** Ignored annotations by Service. */
@@ -289,7 +289,7 @@ export class LoopReporter<Found extends ModeFindings = ModeFindings> {
     }
   }
 
-  /** Observes the time from the change in the cluster to the kernel update. */
+  /** Records in the latency metric how long it took from the change in the cluster to the kernel update. */
   #observeLatency(triggers: readonly Trigger[]): void {
     const { metrics, clock } = this.targets;
     const nowMs = clock.nowMs();
@@ -299,7 +299,10 @@ export class LoopReporter<Found extends ModeFindings = ModeFindings> {
   }
 }
 
-/** Counts a conntrack check that could list the entries. Creates the series even if the check deleted nothing. */
+/**
+ * Counts the entries that a conntrack check deleted. Creates the series even if there were none, unless the entries
+ * could not be listed.
+ */
 export function countConntrackPass(
   { family, elapsedMs, deletedCount }: ConntrackPass,
   metrics: Pick<Metrics, "conntrackDuration" | "conntrackDeleted">,

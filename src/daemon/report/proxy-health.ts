@@ -32,8 +32,8 @@ export interface HealthReport {
 }
 
 /**
- * Whether the proxy keeps up. A family is unhealthy if a requested sync is pending for longer than the timeout. A
- * family without a pending sync is healthy, however long ago its last sync was.
+ * Tracks whether the proxy keeps up with changes. A family is unhealthy if a requested sync has been pending for longer
+ * than the timeout. A family without a pending sync is healthy, however long ago its last sync was.
  */
 export class ProxyHealth {
   readonly #clock: Clock;
@@ -46,7 +46,7 @@ export class ProxyHealth {
   #isEligibleUnsynced = true;
   #isStopping = false;
 
-  /** In kube-proxy, the timeout is twice the sync period. */
+  /** `timeoutMs` is how long a requested sync may be pending. In kube-proxy, it is twice the sync period. */
   constructor(clock: Clock, timeoutMs: number) {
     this.#clock = clock;
     this.#timeoutMs = timeoutMs;
@@ -85,8 +85,8 @@ export class ProxyHealth {
   }
 
   /**
-   * The node is not eligible before the first sync. With kube-proxy, it is eligible, so load balancers may use it
-   * before Services work.
+   * Makes the node ineligible until the first sync has succeeded. With kube-proxy, the node is eligible from the start,
+   * so load balancers may use it before Services work.
    */
   requireFirstSync(): void {
     this.#isEligibleUnsynced = false;

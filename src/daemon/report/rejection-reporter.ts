@@ -19,7 +19,7 @@ export class RejectionReporter {
     this.#findings = new Findings(targets, (one) => rejectionFinding(targets, one));
   }
 
-  /** Takes all current rejections. */
+  /** `present` contains all current rejections. */
   report(present: readonly Rejection[]): void {
     const { refusedObjects } = this.#targets.metrics;
     const counted = new Map<string, readonly [string, string]>();

@@ -101,7 +101,7 @@ export interface FoundServer {
   readonly virtualServer: string;
 }
 
-/** Only the real servers suggest that the virtual server is ours, so the operator must decide. */
+/** A virtual server that is ours according to its real servers alone. The operator must decide whether to remove it. */
 export function possiblyOwnedFinding({ virtualServer }: FoundServer): Finding {
   return {
     key: virtualServer,

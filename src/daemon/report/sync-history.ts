@@ -40,7 +40,7 @@ const maxEvents = 500;
 /** Maximum number of remembered virtual servers. Each one is reread when the status is requested. */
 const maxUnrepaired = 100;
 
-/** Numbers of endpoints that have answered with their weights, that have not, and that are ejected. */
+/** The number of endpoints that have answered with their weights, of those that have not, and of ejected endpoints. */
 export interface WeightSignals {
   readonly answered: number;
   readonly unanswered: number;
@@ -74,8 +74,8 @@ export class SyncHistory {
   /** The program that changed our nf_tables tables, according to the last check that found drift. */
   tablesChangedBy: string | undefined;
   /**
-   * Unrepaired virtual servers whose real servers differed from the cache when a command read them. Values are
-   * monotonic times.
+   * Virtual servers whose real servers differed from the cache when a command read them, and that have not been
+   * repaired yet, with the monotonic time of that read.
    */
   readonly #unrepaired = new Map<string, number>();
 
@@ -106,7 +106,7 @@ export class SyncHistory {
     return this.#rejections;
   }
 
-  /** Also records which rejections began and ended. */
+  /** Replaces the current rejections, and records as events which of them began and ended. */
   set rejections(present: readonly Rejection[]) {
     const before = this.#rejections;
     this.#rejections = present;
@@ -121,7 +121,7 @@ export class SyncHistory {
     return this.#unrepaired;
   }
 
-  /** Records whether a command found drift in this virtual server. The next verification repairs it. */
+  /** Records whether a command found drift in this virtual server. The next verification will repair it. */
   noteSeen(virtualServerKey: string, hasDrifted: boolean): void {
     if (!hasDrifted) this.#unrepaired.delete(virtualServerKey);
     else if (this.#unrepaired.size < maxUnrepaired && !this.#unrepaired.has(virtualServerKey)) {

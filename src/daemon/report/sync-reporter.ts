@@ -83,8 +83,8 @@ export class SyncReporter extends LoopReporter<IpvsFindings> {
       const { kind, subject, before, after, action } = drift;
       const changedBy = this.history.causeOf(drift);
       metrics.drift.inc({ kind, action });
-      // Log lines are limited per reason. A separate reason for each kind prevents many lines of one kind from
-      // suppressing the others.
+      // The number of log lines per reason is limited. Each kind has its own reason, so that many lines of one kind do
+      // not suppress the lines of other kinds.
       const keys = {
         ...{ kind, subject: subjectText(subject), before, after, action },
         ...(changedBy === undefined ? {} : { changedBy }),

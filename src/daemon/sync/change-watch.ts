@@ -7,7 +7,7 @@ const retries = { firstRetryMs: 1_000, longestRetryMs: 30_000 } as const;
 
 /** Kernel state that reports changes. */
 export interface WatchedState {
-  /** Name for the log: `links and addresses`. */
+  /** Name for log messages, such as `links and addresses`. */
   readonly name: string;
   /** Returns a function that ends the watch. */
   watch(onChange: () => void, onError: (error: Error) => void): () => void;
@@ -20,7 +20,7 @@ export interface WatchedState {
 
 /**
  * Runs a check when kube-ipvs or a third party changes kernel state. Combines many notifications into one check, and
- * retries it until it succeeds, because there is no second notification for the same change.
+ * retries a failed check until it succeeds, because the kernel does not repeat a notification.
  */
 export class ChangeWatch {
   readonly #state: WatchedState;

@@ -24,18 +24,18 @@ export interface CheckContext {
 }
 
 /**
- * An address change is noticed after a short delay, so that several changes cause a single check. A routing daemon that
- * changes routes continuously causes at most one check per second.
+ * The check after an address change starts with a short delay, so that several changes cause a single check. A routing
+ * daemon that changes routes continuously causes at most one check per second.
  */
 const addressPace = { gatherMs: 100, pauseMs: 1_000 } as const;
-/** Longest pause between two checks, as a multiple of the interval, however expensive a check is. */
+/** Longest pause between two checks as a multiple of their interval. It applies even to expensive checks. */
 const mostIntervals = 8;
 /** Largest share of one CPU that a check may use. */
 export const checkShare = 0.02;
 
 /**
- * Checks that run between syncs. Each has its own timer, which changes in the cluster do not postpone. Addresses are
- * checked in all modes; each mode adds further checks.
+ * Checks that run between syncs. Each check has its own timer, which changes in the cluster do not postpone. Addresses
+ * are checked in all modes; each mode adds further checks.
  */
 export abstract class Checks<Context extends CheckContext = CheckContext> {
   protected readonly context: Context;

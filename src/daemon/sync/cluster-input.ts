@@ -41,9 +41,9 @@ export interface ClusterInputCollaborators {
 export interface LoopContext extends ClusterInputCollaborators {
   /** If undefined, health-check node ports are not served. */
   readonly healthChecks?: ServiceHealthServers;
-  /** If undefined, the owner of a contested address is known after a restart only if the kernel shows it. */
+  /** If undefined, the owner of a contested address is known after a restart only if kernel state shows it. */
   readonly holderRecord?: HolderRecord;
-  /** If undefined, all claims are equally old and admitted. */
+  /** If undefined, all claims are treated as equally old, and all of them are admitted. */
   readonly claimMemory?: ClaimMemory;
   /** Called after each sync. */
   readonly onReport?: (report: SyncReport) => void;
@@ -188,7 +188,7 @@ export class ClusterInput {
     this.#parts.onChange();
   }
 
-  /** Takes the list of all Nodes, if the source reports it. */
+  /** Records the list of all Nodes. Called only by sources that report it. */
   noteNodes(nodes: Nodes): void {
     this.#otherNodes.noteNodes(nodes);
   }

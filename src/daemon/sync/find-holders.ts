@@ -5,9 +5,9 @@ import type { DesiredState } from "../../plan/desired-state.ts";
 import { type RealServer, realServerKey } from "../../state/real-server.ts";
 
 /**
- * At startup in IPVS mode, finds the Service that a contested address already serves, if several Services have equal
- * claims and no record names the owner. Reads only the contested virtual servers' real servers. Rejects if they cannot
- * be read.
+ * At startup in IPVS mode, finds out which Service is already served at a contested address. This is needed if several
+ * Services have equal claims and no record names the owner. Reads only the real servers of contested virtual servers.
+ * Rejects if they cannot be read.
  */
 export async function findHolders(
   desired: Pick<DesiredState, "claims" | "holdClaims">,
@@ -24,7 +24,9 @@ export async function findHolders(
   desired.holdClaims(new Map(holders));
 }
 
-/** The only top-ranked claim whose endpoints get new connections. Undefined if this applies to none or several. */
+/**
+ * The top-ranked claim whose endpoints receive new connections. Undefined if there are several such claims, or none.
+ */
 function servedClaim(
   claims: readonly ServerClaim[],
   observed: readonly RealServer[],

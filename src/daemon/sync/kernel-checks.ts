@@ -18,8 +18,8 @@ export interface KernelCheckContext extends CheckContext {
 /** Pause between two checks of our ipsets' headers. */
 const setCheckMs = 5_000;
 /**
- * Pause between two checks of draining real servers while the checks are cheap. A deadline is exceeded by at most the
- * longest pause.
+ * Pause between two checks of draining real servers. Expensive checks have longer pauses. A drain may exceed its
+ * deadline by one pause.
  */
 const drainCheckMs = 1_000;
 const longestDrainPauseMs = 10_000;
@@ -29,8 +29,8 @@ const verificationRoundMs = 240_000;
 const smallCheckShare = 0.05;
 
 /**
- * The check after a change to our tables starts after a short delay so that it sees all of a program's transactions. A
- * program that changes our tables continuously causes at most four checks per second.
+ * The check after a change to our tables starts with a short delay, so that it sees all transactions of the program
+ * that made the change. A program that changes our tables continuously causes at most four checks per second.
  */
 const tablesPace = { gatherMs: 20, pauseMs: 250 } as const;
 
@@ -38,7 +38,7 @@ const tablesPace = { gatherMs: 20, pauseMs: 250 } as const;
 export class KernelChecks extends Checks<KernelCheckContext> {
   readonly #drains: Periodic;
   #tablesWatch: ChangeWatch | undefined;
-  /** Since the last check: the program that last changed our tables, and the sets with changed elements. */
+  /** The program that last changed our tables. Like the names of the changed sets, it is reset by each check. */
   #changedBy: string | undefined;
   #changedSets = new Set<string>();
 
@@ -83,8 +83,8 @@ export class KernelChecks extends Checks<KernelCheckContext> {
           }),
       },
       {
-        // Elapsed time is used, because most of the work is done by iptables programs, which our own CPU time does not
-        // include. If one of many third-party rules changes each second, each check starts these programs.
+        // The pace depends on elapsed time, because iptables programs do most of the work, which our own CPU time does
+        // not include. If third-party rules change continuously, every check starts these programs.
         usedMs: () => clock.monotonicMs(),
         name: "check of rules",
         ...paceOf(live.current.ruleCheckPeriodMs),
@@ -143,7 +143,7 @@ export class KernelChecks extends Checks<KernelCheckContext> {
     try {
       watch.start();
     } catch (error) {
-      // The periodic checks still find all changes, but later.
+      // Without the watch, the periodic checks still find all changes, but later.
       log.warn(`Cannot watch ${name}`, { err: error });
     }
     return watch;
@@ -165,8 +165,8 @@ export class KernelChecks extends Checks<KernelCheckContext> {
   }
 
   /**
-   * Verifies part of the kernel state in steps, between which syncs can run. Then requests a sync, which repairs the
-   * differences.
+   * Verifies part of the kernel state in steps, between which syncs can run. Then requests a sync, which repairs any
+   * drift.
    */
   async #verify(): Promise<NextRun> {
     const periodsPerRound = Math.max(1, Math.floor(verificationRoundMs / this.#verificationMs));

@@ -101,7 +101,7 @@ export abstract class Loop<
     this.#runner.start();
   }
 
-  /** Resolves when everything that the source has reported so far is in the kernel. */
+  /** Resolves when all objects that the source has reported so far have been written to the kernel. */
   settled(): Promise<void> {
     return this.#runner.settled();
   }
@@ -184,8 +184,8 @@ export abstract class Loop<
   }
 
   /**
-   * Saves the owners of contested addresses and ports. Not called in observe-only mode, because this program then does
-   * not decide who owns them.
+   * Saves the owners of contested addresses and ports. Not called in observe-only mode, in which the running proxy
+   * decides who owns them, not this program.
    */
   #keepClaims(): void {
     const ofPorts = this.parts.healthChecks?.claims.contestedHolders() ?? new Map();
@@ -195,8 +195,7 @@ export abstract class Loop<
   }
 
   async #run(): Promise<boolean> {
-    // Let other work run first: this sync was requested while an event was handled, and decoding an event with 250
-    // endpoints takes milliseconds.
+    // Let other work run first, because decoding the event that requested this sync may have taken milliseconds.
     await yieldToEventLoop();
     const { firstSync } = this.parts.reporter;
     return this.exclusive.run(async () => {

@@ -4,7 +4,7 @@ import type { Logger } from "../../base/log.ts";
 import type { Config } from "../../config/config.ts";
 
 export interface RunnerOptions {
-  /** Shortest delay between a request and its run, so that several requests cause a single run. */
+  /** Shortest delay between a request and the run that it causes, so that several requests cause a single run. */
   readonly gatherMs: number;
   /**
    * Shortest pause between the end of one run and the start of the next. After a failure, `longestRetryMs` applies if
@@ -18,7 +18,7 @@ export interface RunnerOptions {
 
 /** Pause before the first retry of a failed sync. */
 const firstRetryMs = 1_000;
-/** Longest pause between retries, even if the sync and verification periods are longer. */
+/** Upper limit of the pause between retries, whatever the sync and verification periods are. */
 const mostRetryMs = 60_000;
 
 type Periods = Pick<Config, "minSyncPeriodMs" | "syncPeriodMs" | "verificationPeriodMs">;
@@ -55,8 +55,8 @@ export class Runner {
   readonly #waiters = new Set<() => void>();
 
   /**
-   * `name` is for the log: `Sync`. `run` resolves with whether it succeeded. A rejection is logged and counts as a
-   * failure.
+   * `name` is used in log messages, such as `Sync failed`. `run` resolves with whether it succeeded. If it rejects, the
+   * error is logged and the run has failed.
    */
   constructor(
     name: string,
@@ -71,7 +71,7 @@ export class Runner {
     this.#options = options;
   }
 
-  /** Starts serving requests. An earlier request is served immediately. */
+  /** Starts serving requests, including one that was made before the start. */
   start(): void {
     this.#isStarted = true;
     if (this.#isRequested) this.#schedule(0);
@@ -91,8 +91,8 @@ export class Runner {
   }
 
   /**
-   * Requests a run at this monotonic time, which replaces the previous time. Undefined if no run is needed. If the time
-   * has come, requests a run immediately, so the runner does not become settled in between.
+   * Requests a run at this monotonic time, which replaces the time of the previous call. Undefined if no run is needed.
+   * If the time has already come, requests the run immediately, so that the runner is not considered settled before it.
    */
   requestAt(dueMs: number | undefined): void {
     this.#cancelRequest();

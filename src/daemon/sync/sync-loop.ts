@@ -34,13 +34,13 @@ export interface SyncLoopContext extends KernelLoopContext {
   readonly reporter: SyncReporter;
   /** If undefined, drain start times are lost in a restart. */
   readonly drainStartTimes?: DrainStartTimes;
-  /** If undefined, a restart loses track of new endpoints whose weight is still reduced. */
+  /** If undefined, endpoints whose weight is still growing have their full weight after a restart. */
   readonly rampStartTimes?: RampStartTimes;
-  /** If undefined, a restart loses the weights that endpoints answered. */
+  /** If undefined, the weights that endpoints answered are lost in a restart. */
   readonly weightRecord?: NumberRecord;
   /** If undefined, a restart ends all ejections. */
   readonly ejectionRecord?: NumberRecord;
-  /** How to ask an endpoint for its weight. If undefined, endpoints are asked over HTTP. */
+  /** Asks an endpoint for its weight. Defaults to an HTTP request. */
   readonly askWeight?: AskWeight;
   /** See `EjectionsContext.canConnect`. */
   readonly canConnect?: EjectionsContext["canConnect"];
@@ -56,8 +56,8 @@ export interface SyncLoopContext extends KernelLoopContext {
  */
 const fewestNotes = 256;
 /**
- * Each pass examines all pending Services. If many are pending, a pass starts only when the number of new objects
- * reaches an eighth of them.
+ * Each pass that plans ahead examines all pending Services. If many are pending, a pass starts only when the number of
+ * newly listed objects reaches an eighth of the number of pending Services.
  */
 const pendingPerNote = 8;
 
@@ -71,11 +71,14 @@ export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
   /** Undefined if tunnel forwarding is off. Links of an earlier run are then removed as leftovers. */
   readonly #tunnels: Tunnels | undefined;
   protected override readonly checks: KernelChecks;
-  /** Whether Services are being planned ahead. Remains true if this fails; the first sync then reports the error. */
+  /**
+   * Whether a pass that plans ahead is running. Remains true if a pass fails, so that no further one starts; the first
+   * sync then reports the error.
+   */
   #isPlanningAhead = false;
   /**
-   * Number of objects listed since the last pass that planned ahead, including slices, which may complete a pending
-   * Service.
+   * Number of objects that were listed since the last pass that planned ahead. EndpointSlices are counted too, because
+   * a slice may complete a pending Service.
    */
   #notes = 0;
   #lastGoal: SyncGoal | undefined;
@@ -147,7 +150,7 @@ export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
   }
 
   override start(): void {
-    // Start the read early. An error is ignored here, because the next read reports it.
+    // Start reading early. An error is ignored here, because the next read reports it.
     this.readServers().catch(() => undefined);
     super.start();
   }
@@ -238,8 +241,8 @@ export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
   }
 
   /**
-   * Time of the next retry of a rejected change, a missing scheduler or a reverted repair, or of the next increase of a
-   * weight that is still growing.
+   * Time of the next event that needs a sync: the retry of a rejected change or a reverted repair, the next check for a
+   * missing scheduler, or the next increase of a weight that is still growing.
    */
   protected override get dueMs(): number | undefined {
     const { nextRetryMs } = this.#reconciler;

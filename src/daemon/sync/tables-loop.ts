@@ -99,13 +99,13 @@ export class TablesLoop extends Loop<TablesPlan, ModeFindings, TablesLoopContext
     const { families, plan, failures } = report;
     const isRead = families.every(({ isFull, hasWorked }) => isFull && hasWorked);
     if (isRead && plan.changes.length + failures.length === 0) this.parts.reporter.verifiedClean();
-    // From now on, every Service keeps the addresses that it owns.
+    // From now on, each Service keeps the addresses that it owns now.
     if (this.#withOwners.size === families.length) desired.claims.settle();
     const findings = { passes: families, countsRules: true } as const;
     return { report, isFull: families.some(({ isFull }) => isFull), findings };
   }
 
-  /** On the first call, the existing rules determine the owners of a family's contested addresses. */
+  /** On the first call, determines the owners of a family's contested addresses from the existing rules. */
   async #findOwners(family: IpFamily): Promise<void> {
     if (this.#withOwners.has(family)) return;
     const { desired } = this.plan;
@@ -115,7 +115,7 @@ export class TablesLoop extends Loop<TablesPlan, ModeFindings, TablesLoopContext
     this.#withOwners.add(family);
   }
 
-  /** Enables routing to loopback addresses only after the rules are in place. */
+  /** Enables routing to loopback addresses, but only after the rules that restrict it exist. */
   protected override async serve(hasWorked: boolean): Promise<void> {
     const { kernel, log } = this.parts;
     const servesLoopback = this.#options?.families.get("IPv4")?.servesLoopback === true;
@@ -130,7 +130,7 @@ export class TablesLoop extends Loop<TablesPlan, ModeFindings, TablesLoopContext
   async #refreshOptions(): Promise<IptablesNodeOptions> {
     const shared = await this.node.refresh();
     if (this.#options?.shared === shared) return this.#options;
-    // Rules that do not belong to a Service depend on the options too.
+    // Rules that do not belong to a Service also depend on the options.
     this.#reconciler.invalidate();
     const { current: config } = this.live;
     const { hasCounters } = this.#prepared;

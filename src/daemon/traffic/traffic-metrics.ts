@@ -1,4 +1,7 @@
-/** Traffic metrics by Service for /metrics. A scrape reads them from the kernel, at most once every few seconds. */
+/**
+ * Traffic metrics by Service for /metrics. A scrape reads the counters from the kernel, but not more often than every
+ * few seconds.
+ */
 import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/log.ts";
 import { inSlices } from "../../base/time-slice.ts";
@@ -15,7 +18,7 @@ import type { DaemonView } from "../operator/daemon-view.ts";
 import { trafficText } from "./traffic-text.ts";
 import { TrafficTotals } from "./traffic-totals.ts";
 
-/** Shortest pause between reads of the kernel, which updates its counters only every 2 s. */
+/** Shortest pause between two reads. The kernel updates its counters only every 2 s. */
 const shortestPauseMs = 5_000;
 
 export interface TrafficSources {
@@ -68,12 +71,12 @@ export class TrafficMetrics {
       this.#text = await this.#write(await this.#take(present));
     } catch (error) {
       this.#text = "";
-      log.warn("Cannot read traffic from the kernel", { err: error });
+      log.warn("Cannot read traffic counters from the kernel", { err: error });
     }
     this.#readAtMs = clock.monotonicMs();
   }
 
-  /** Returns whether the kernel counts. */
+  /** Reads and adds the counters. Resolves with whether the kernel updates them. */
   async #take(view: DaemonView): Promise<boolean> {
     const { clock, sysctl } = this.#sources;
     const foreign = new Set(view.history.claimedForeignServers);
@@ -91,7 +94,7 @@ export class TrafficMetrics {
           return { ...one, series: own.join("\n"), labels: own };
         }),
       );
-      // Pods change often, so an endpoint's series is removed together with its real server.
+      // Because pods change often, an endpoint's series is removed as soon as its real server is.
       const present = new Set(endpoints.map(({ series }) => series));
       this.#endpoints.take(endpoints, (series) => present.has(series));
     }

@@ -27,8 +27,8 @@ export interface TrafficSeries extends ConnectionCounts {
 }
 
 /**
- * Adds the traffic between two reads, so a series does not decrease when a virtual server is recreated. Traffic from
- * before the first read is included, so the counters continue after the program restarts.
+ * Sums the traffic between reads, so that a series does not decrease when a virtual server is recreated. Traffic from
+ * before the first read is included, so that the series continue after a restart of the program.
  */
 export class TrafficTotals {
   readonly #limit: number;
@@ -37,15 +37,15 @@ export class TrafficTotals {
   readonly #own = new Map<string, TrafficSeries>();
   #other: TrafficSeries | undefined;
 
-  /** The first `limit` series get separate labels. The rest share one series with `otherLabels`. */
+  /** The first `limit` series have their own labels. All further ones are added to one series with `otherLabels`. */
   constructor(limit: number, otherLabels: LabelValues) {
     this.#limit = limit;
     this.#otherLabels = otherLabels;
   }
 
   /**
-   * Adds a read of the kernel. Series for which `isWanted` returns false are removed. Others remain, even if the
-   * kernel has no servers for them.
+   * Adds the counters of one read. Series for which `isWanted` returns false are removed. All other series remain, even
+   * if the kernel has no servers for them.
    */
   take(servers: readonly CountedServer[], isWanted: (series: string) => boolean): void {
     this.#forgetConnections(isWanted);
@@ -57,7 +57,7 @@ export class TrafficTotals {
     this.#last = last;
   }
 
-  /** All series. The shared series of the rest, if any, is last. */
+  /** All series. The series with `otherLabels`, if any, is last. */
   *series(): Generator<TrafficSeries> {
     yield* this.#own.values();
     if (this.#other !== undefined) yield this.#other;
@@ -90,7 +90,7 @@ function sumOf(series: TrafficSeries, server: CountedServer, traffic: Traffic): 
   return {
     labels: series.labels,
     traffic: addTraffic(series.traffic, traffic),
-    // Written out instead of using spread, because this runs for every endpoint in every scrape.
+    // Written without spread syntax, because this runs for every endpoint in every scrape.
     activeConnections: series.activeConnections + server.activeConnections,
     inactiveConnections: series.inactiveConnections + server.inactiveConnections,
   };

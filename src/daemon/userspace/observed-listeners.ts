@@ -59,7 +59,10 @@ export class ObservedListeners implements Listeners {
     );
   }
 
-  /** Uses port 0 for a listener that is not open, because its port is not known yet. */
+  /**
+   * The listeners for which rules are planned. A listener that is not open has port 0, because its port is not known
+   * yet.
+   */
   openOnceStarted(): readonly OpenListener[] {
     const unknown = { port: 0, portOnLoopback: 0 };
     return this.#all().map(({ wanted, localPorts = unknown }) => ({ wanted, localPorts }));
@@ -101,7 +104,8 @@ export class ObservedListeners implements Listeners {
 }
 
 /**
- * Describes a listener to open: `+ TCP 0.0.0.0 at a free port for 10.96.0.10:80, node port 30080`. Pure.
+ * Describes a listener that startup would open, such as `+ TCP 0.0.0.0 at a free port for 10.96.0.10:80, node port
+ * 30080`. Pure.
  */
 export function listenerText({ wanted, address }: SoughtListener): string {
   const { protocol, nodePort } = wanted;

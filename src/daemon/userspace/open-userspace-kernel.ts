@@ -51,8 +51,8 @@ export async function openUserspaceKernel(config: Config, log: Logger): Promise<
 }
 
 /**
- * Deletes no entries if the kernel cannot list them. A UDP client that keeps its source port may then have to wait until
- * its entry expires.
+ * Returns a client that deletes nothing if the kernel cannot list conntrack entries. A UDP client that keeps its source
+ * port may then have to wait until its entry expires.
  */
 export async function usableConntrack(conntrack: Conntrack, log: Logger): Promise<Conntrack> {
   try {
@@ -79,9 +79,7 @@ async function openWhole(config: Config, log: Logger): Promise<OpenKernel | unde
   }
 }
 
-/**
- * Reads addresses with unprivileged system calls. Gateways are unknown, which does not matter without rules.
- */
+/** Reads addresses with unprivileged system calls. Gateways are unknown, which has no effect if there are no rules. */
 export const socketlessNetwork: NetworkReader = {
   link: {
     name: "kube-ipvs0",

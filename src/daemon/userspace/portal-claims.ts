@@ -5,8 +5,8 @@ import { type ClaimingPlan, PortClaims } from "../../plan/claims/port-claims.ts"
 import type { ServiceListener } from "../../userspace/service-listeners.ts";
 
 /**
- * Decides which Service owns each address and port in userspace mode, by the same rule as in other modes. This is
- * needed because rules redirect each address and port to a single listener.
+ * Decides which Service owns each address and port in userspace mode, by the same criteria as in other modes. A
+ * decision is needed because rules redirect each address and port to a single listener.
  */
 export class PortalClaims extends PortClaims<ClaimingPlan> {
   readonly #byService = new Map<ServiceName, ReadonlyMap<string, ClaimingPlan>>();

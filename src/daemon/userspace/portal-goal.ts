@@ -36,9 +36,9 @@ export function portalGoal(
 }
 
 /**
- * UDP destinations. `answers` are the addresses and ports from which replies may come: the socket at a
- * node address or, for local processes, at loopback. An earlier mode may also have sent a flow to an endpoint,
- * so all serving endpoints are included.
+ * UDP destinations. `answers` are the addresses and ports from which replies may come: those of the socket at node
+ * addresses and, for local processes, at loopback. All serving endpoints are included as well, because an earlier mode
+ * may have sent a flow to an endpoint.
  */
 function udpDestinations(
   open: readonly OpenListener[],

@@ -88,7 +88,8 @@ export class UserspaceLoop extends Loop<ListenerPlan, ModeFindings, UserspaceLoo
   }
 
   /**
-   * The addresses and ports that rules redirect to a service port, except node ports, which exist at every address.
+   * The addresses and ports that rules redirect to a service port. Node ports are not included, because they exist at
+   * every address.
    */
   frontends(port: ServicePort): readonly Frontend[] {
     const options = this.#options?.families.get(port.family);
@@ -120,7 +121,7 @@ export class UserspaceLoop extends Loop<ListenerPlan, ModeFindings, UserspaceLoo
     await this.parts.proxier.stop();
   }
 
-  /** Reads the addresses again. If they or the Node have changed, plans all Services again. */
+  /** Rereads the node's addresses. If they or the Node object have changed, plans all Services again. */
   protected override async planChanges(): Promise<PendingChanges> {
     this.node.noteStale();
     const options = await this.node.refresh();
@@ -137,7 +138,7 @@ export class UserspaceLoop extends Loop<ListenerPlan, ModeFindings, UserspaceLoo
     const goal = portalGoal(open, [...this.node.addresses], (family) => this.#findOwners(family));
     const written = await this.#reconciler?.sync(goal);
     if (written === undefined) for (const family of this.families) await this.#findOwners(family);
-    // From now on, every Service keeps the addresses that it owns.
+    // From now on, each Service keeps the addresses that it owns now.
     if (this.#withOwners.size === this.families.length) this.plan.claims.settle();
     const { openCount: connections, pending = none } = proxier;
     const listeners = proxier.open().length;
@@ -159,7 +160,7 @@ export class UserspaceLoop extends Loop<ListenerPlan, ModeFindings, UserspaceLoo
     return this.#reconciler?.nextRetryMs;
   }
 
-  /** On the first call, the existing rules determine the owners of a family's contested addresses. */
+  /** On the first call, determines the owners of a family's contested addresses from the existing rules. */
   async #findOwners(family: IpFamily): Promise<void> {
     const { tables, proxier } = this.parts;
     const { claims } = this.plan;

@@ -1,13 +1,13 @@
-/** Asks one endpoint for its weight over HTTP. The answer is untrusted and strictly limited. */
+/** Asks one endpoint for its weight over HTTP. The answer is untrusted, and its length is strictly limited. */
 import { get } from "node:http";
 import { hostPort } from "../../base/ip.ts";
 import { largestAnswer } from "../../model/tuning.ts";
 import type { WeightRequest } from "../../plan/weight-requests.ts";
 
-/** Time for the whole exchange. Must be shorter than the shortest period between two requests. */
+/** Time limit for the whole exchange. Must be less than the shortest period between two requests. */
 const timeoutMs = 900;
 const maxHeaderSize = 4_096;
-/** A number, and some white space. */
+/** Enough for a number and some white space. */
 const maxBodyBytes = 16;
 
 /** A weight, or the reason why there is none. */

@@ -1,6 +1,6 @@
 /**
- * Ejects endpoints that fail new TCP connections. IPVS statistics show the suspects. A connection from this node
- * confirms that an endpoint fails, and later that it works again.
+ * Ejects endpoints to which new TCP connections fail. IPVS statistics show which endpoints are suspect. An attempt to
+ * connect from this node then confirms that an endpoint fails, and later that it works again.
  */
 import { once } from "node:events";
 import { connect } from "node:net";
@@ -19,30 +19,35 @@ import { addTraffic, type Traffic, trafficSince } from "../../state/traffic.ts";
 import type { NumberRecord } from "../process/number-record.ts";
 
 const windowMs = 5_000;
-/** If an endpoint gets few connections, the statistics of several windows are added, for at most this long. */
+/** If an endpoint receives few connections, the statistics of several windows are added, up to this total length. */
 const longestWindowMs = 60_000;
 const fewestConnections = 3;
 /**
- * Endpoints that send more packets than this per new connection are not suspected. Connections that are served need at
- * least a SYN-ACK, data and a FIN. The node may answer a connection that fails with up to three ICMP errors.
+ * Endpoints that send more packets than this per new connection are not suspects. A connection that works has at least
+ * a SYN-ACK, data, an ACK and a FIN. For one that fails, the endpoint's node may send up to three ICMP errors.
  */
 const mostPacketsOfFailure = 3;
-/** Limits per window for all Services. */
+/** Maximum number of virtual servers that are read in one window, for all Services together. */
 const mostVirtualServers = 500;
 const mostTries = 20;
-/** Number of unsuspected endpoints to which this node also tries to connect. */
+/** For comparison, this node also tries to connect to this many endpoints that are not suspects. */
 const mostOthers = 3;
 const connectMs = 1_000;
-/** Each consecutive ejection lasts twice as long as the one before, up to this factor. */
+/** Each consecutive ejection lasts twice as long as the previous one, up to this multiple of the first. */
 const longestFactor = 16;
 
 export interface EjectionsContext {
   readonly clock: Clock;
   readonly log: Logger;
   readonly ipvs: Pick<IpvsTraffic, "listRealServerTraffic">;
-  /** Whether a connection to the endpoint opens. Never rejects. If undefined, real connections are opened. */
+  /**
+   * Tries to connect to the endpoint, and resolves with whether this worked. Never rejects. Defaults to a TCP
+   * connection.
+   */
   readonly canConnect?: (endpoint: RealServerId) => Promise<boolean>;
-  /** Number of consecutive ejections of each ejected endpoint. If undefined, a restart ends all ejections. */
+  /**
+   * Records the number of consecutive ejections of each ejected endpoint. If undefined, a restart ends all ejections.
+   */
   readonly record?: NumberRecord;
   /** If true, nothing is checked, and only recorded ejections apply. */
   readonly isReadOnly: boolean;
@@ -77,11 +82,11 @@ interface Ejection {
 export class Ejections {
   readonly #context: EjectionsContext;
   readonly #canConnect: NonNullable<EjectionsContext["canConnect"]>;
-  /** By `SERVICE FAMILY`, in the order of the next readings. */
+  /** By `SERVICE FAMILY`, in the order in which they will be read. */
   readonly #watched = new Map<string, Watched>();
   /** By `SERVICE ENDPOINT`. */
   readonly #ejections: Map<string, Ejection>;
-  /** Number of suspects that may still be tried in this window. */
+  /** Number of suspects to which this node may still try to connect in this window. */
   #triesLeft = mostTries;
   readonly #task: Periodic;
 
@@ -100,7 +105,7 @@ export class Ejections {
     return this.#ejections.get(`${service} ${endpointKey}`)?.isOut === true;
   }
 
-  /** Takes the virtual servers of a Service that was planned. */
+  /** Records the virtual servers of a Service that was planned. */
   note({ service, family, outlierEjectionMs, servicePorts }: EjectingPlan): void {
     const key = `${service} ${family}`;
     const all = outlierEjectionMs === 0 ? none : servicePorts.flatMap((one) => one.virtualServers);
@@ -137,7 +142,10 @@ export class Ejections {
     return this.#watched.size === 0 ? "stop" : "paced";
   }
 
-  /** The next Services in turn, with at most `mostVirtualServers` virtual servers unless one Service has more. */
+  /**
+   * The Services whose turn it is, with at most `mostVirtualServers` virtual servers in total unless a single Service
+   * has more.
+   */
   #takeNext(): readonly Watched[] {
     const taken: Watched[] = [];
     let count = 0;
@@ -172,8 +180,8 @@ export class Ejections {
   }
 
   /**
-   * Ejects suspects to which this node cannot connect. If it cannot connect to other endpoints either, the cause may be
-   * the node's own network or a network policy, so none is ejected.
+   * Ejects suspects to which this node cannot connect. Ejects none if this node cannot connect to any other endpoint
+   * either, because the cause may then be the node's own network or a network policy.
    */
   async #confirm(one: Watched, suspects: ReadonlySet<string>): Promise<void> {
     const { service, samples } = one;
@@ -201,13 +209,15 @@ export class Ejections {
     const times = 1 + (this.#ejections.get(key)?.times ?? 0);
     const lastsMs = lastsFor(outlierEjectionMs, times);
     const untilMs = this.#context.clock.monotonicMs() + lastsMs;
-    this.#context.log.info("Endpoint ejected because new connections to it fail", {
+    this.#context.log.info("Endpoint ejected because new connections to it are failing", {
       ...{ service, endpoint, times, seconds: lastsMs / 1_000 },
     });
     this.#set(service, key, { times, untilMs, isOut: true });
   }
 
-  /** Tries to connect to ejected endpoints whose ejection time is over. Forgets those that are not planned anymore. */
+  /**
+   * Tries to connect to ejected endpoints whose ejection time is over. Forgets endpoints that are no longer planned.
+   */
   async #tryEjected(): Promise<void> {
     const nowMs = this.#context.clock.monotonicMs();
     let left = mostTries;

@@ -16,7 +16,7 @@ const requestsPerTick = 10;
 const shortestPeriodMs = 1_000;
 /** Changes of a Service's weights that occur within this time are planned together. */
 const gatherMs = 500;
-/** An answer remains valid until this many requests in a row have failed. */
+/** An endpoint's last answer remains valid until this many requests in a row have failed. */
 const failuresUntilUnknown = 3;
 
 export interface WeightAnswersContext {
@@ -31,7 +31,7 @@ export interface WeightAnswersContext {
   readonly periodMs: () => number;
   /** Called when the weights of these Services must be planned again. */
   readonly onChange: (services: readonly ServiceName[]) => void;
-  /** Called with the number of endpoints that have answered, and of those that have not. */
+  /** Called with the number of endpoints that have answered and the number of those that have not. */
   readonly onCounts: (answered: number, unanswered: number) => void;
   /** From 0 to less than 1. Spreads the requests of different nodes over the period. */
   readonly random: () => number;
@@ -46,9 +46,9 @@ interface Target {
 }
 
 interface AskedService {
-  /** Keys of its targets, by family. */
+  /** Keys of the Service's targets, by family. */
   readonly keys: Map<string, readonly string[]>;
-  /** When its weights were last planned because of answers. */
+  /** When the Service's weights were last planned because of answers. */
   changedMs: number;
 }
 
@@ -60,11 +60,11 @@ export class WeightAnswers {
   readonly #targets = new Map<string, Target>();
   readonly #services = new Map<ServiceName, AskedService>();
   /**
-   * Targets by namespace, and within it in the order of their next requests. Namespaces take turns, so that a namespace
-   * with many endpoints does not delay the others.
+   * The targets of each namespace, in the order of their next requests. Namespaces take turns, so that a namespace with
+   * many endpoints does not delay the other namespaces.
    */
   readonly #queues = new Map<string, Map<string, Target>>();
-  /** When the changed Services are planned. */
+  /** Services with changed weights, and when they will be planned. */
   readonly #changed = new Map<ServiceName, number>();
   /** Weights that an earlier run recorded, for endpoints that this run has not planned yet. */
   readonly #recalled: Map<string, number>;
@@ -81,20 +81,22 @@ export class WeightAnswers {
     this.#task = new Periodic({ ...task, run: async () => this.#tick() }, context);
   }
 
-  /** The answer for planning. Before an endpoint is asked, the answer that an earlier run recorded. */
+  /**
+   * The answer to use in planning. Before an endpoint is first asked, this is the answer that an earlier run recorded.
+   */
   answerOf(service: ServiceName, address: IpAddress): WeightAnswer | undefined {
     const key = keyOf(service, address);
     return this.#targets.get(key)?.answer ?? this.#recall(key);
   }
 
-  /** Whether an endpoint's weight is its own answer. Undefined if it is not asked. */
+  /** Whether an endpoint's weight is one that it answered. Undefined if the endpoint is not asked. */
   stateOf(service: ServiceName, address: IpAddress): "answered" | "no-answer" | undefined {
     const target = this.#targets.get(keyOf(service, address));
     if (target === undefined) return undefined;
     return target.answer.weight === undefined ? "no-answer" : "answered";
   }
 
-  /** Takes the requests of a Service that was planned. */
+  /** Records the endpoints to ask for a Service that was planned. */
   note({ service, family, servicePorts, weightRequests }: AskedPlan): void {
     const known = this.#services.get(service);
     if (known === undefined && weightRequests.length === 0 && this.#recalled.size === 0) return;
@@ -108,7 +110,7 @@ export class WeightAnswers {
     const present = new Set(now);
     const removed = before.filter((key) => !present.has(key));
     for (const key of removed) this.#remove(key);
-    // Plans the weights again if the Service still uses endpoints whose answers no longer apply.
+    // If the Service still uses endpoints whose answers no longer apply, plan its weights again.
     if (removed.some((key) => used.has(key))) this.#noteChange(service);
     for (const request of weightRequests) this.#add(service, request);
     if (now.length > 0) keys.set(family, now);

@@ -10,7 +10,7 @@ export interface DebugDependencies {
 }
 
 const defaultSeconds = 10;
-/** Longest profile in seconds. Must be below the 30 s after which an idle connection is closed. */
+/** Maximum profile duration in seconds. Must be less than 30 s, after which an idle connection is closed. */
 const maxSeconds = 25;
 
 const index = `/debug/pprof/
@@ -22,8 +22,8 @@ heap                memory statistics
 `;
 
 /**
- * Profiling pages, served only if enableProfiling is set. The paths are kube-proxy's; the contents are what Node.js
- * provides. Only local requests are accepted, because a profile uses CPU time and reveals internals.
+ * Profiling pages, served only if enableProfiling is set. They have the same paths as kube-proxy's, but the profiles
+ * are in Node.js's formats. Only local requests are accepted, because profiling uses CPU time and reveals internals.
  */
 export class DebugPages {
   readonly #dependencies: DebugDependencies;

@@ -32,7 +32,8 @@ export async function sliPage(slis: SliMetrics, request: HttpRequest): Promise<H
 }
 
 /**
- * /healthz at the metrics address only shows that this server responds. The health address serves the proxy's health.
+ * /healthz at the metrics address shows only that the metrics server responds. The proxy's health is served at the
+ * health address.
  */
 export function healthPage({ query }: HttpRequest, slis: SliMetrics): HttpAnswer {
   slis.pinged();

@@ -1,6 +1,6 @@
 /**
- * /flagz and /statusz (KEP-4828, KEP-4827) as in kube-proxy 1.36: text for people, or a versioned object for programs
- * that request it in the Accept header.
+ * /flagz and /statusz (KEP-4828, KEP-4827) as in kube-proxy 1.36: text by default, or a versioned object if the Accept
+ * header requests one.
  */
 import { kubernetesVersion, version } from "../../../base/version.ts";
 import { yamlText } from "../../../base/yaml.ts";
@@ -49,7 +49,7 @@ export function statuszPage(facts: StatusFacts, request: HttpRequest): HttpAnswe
   return zpage("statusz", request, { text: lines.join("\n"), fields });
 }
 
-/** The object form that a program requests: `application/json;g=config.k8s.io;v=v1beta1;as=Flagz`. */
+/** The object form that the Accept header requests, such as `application/json;g=config.k8s.io;v=v1beta1;as=Flagz`. */
 interface Wanted {
   readonly type: "application/json" | "application/yaml";
   readonly version: "v1alpha1" | "v1beta1";

@@ -55,13 +55,13 @@ const cases: readonly Case[] = [
     name: "only pod CIDRs of the other family",
     flags: {},
     node: node(["192.168.10.11"], ["fd00:1::/64"]),
-    want: ["podCIDRs of the Node has no network of the node's primary IP family, IPv4"],
+    want: ["the podCIDRs field of the Node has no network of the node's primary IP family, IPv4"],
   },
   {
     name: "the same in mode NodeCIDR",
     flags: { "detect-local-mode": "NodeCIDR" },
     node: node(["192.168.10.11"], ["fd00:1::/64"]),
-    want: ["!podCIDRs of the Node has no network of the node's primary IP family, IPv4"],
+    want: ["!the podCIDRs field of the Node has no network of the node's primary IP family, IPv4"],
   },
   {
     name: "addresses of a family that does not work here",

@@ -41,20 +41,20 @@ const answered =
 describe("a command that queries an API server once gives up", () => {
   it("if no request is answered", async () => {
     const message = await said(cluster, () => {});
-    assert.match(message ?? "", /^The API server gave no answer for 20 s; check --config/);
+    assert.match(message ?? "", /^The API server did not answer for 20 s; check --config/);
   });
 
   it("if none can be reached", async () => {
     const message = await said(cluster, answered("<error>"));
     assert.match(
       message ?? "",
-      /^API server 10\.0\.0\.1:6443 gave no answer for 20 s; check --conf/,
+      /^API server 10\.0\.0\.1:6443 did not answer for 20 s; check --conf/,
     );
   });
 
   it("if the account has no permission", async () => {
     const message = await said(cluster, answered("403"));
-    assert.match(message ?? "", /answered 403 for 20 s; check the account's permissions/);
+    assert.match(message ?? "", /kept answering 403 for 20 s; check the account's permissions/);
     assert.match(
       (await said(cluster, answered("401"))) ?? "",
       /401 for 20 s; check the credentials/,
