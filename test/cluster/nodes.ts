@@ -2,6 +2,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { allowedCpu } from "../lab/kernel-needs.ts";
+import { kernelEnvironment } from "../lab/lab-kernel.ts";
 import { type Cluster, credential, eventually, kubectl, type LabCluster } from "./cluster.ts";
 import { inNamespace, type NodeAddresses } from "./network.ts";
 import { type NodeSoftware, nodeFiles } from "./node-files.ts";
@@ -65,7 +66,11 @@ export function startNode(
   return cluster.programs.start(
     node.name,
     inNamespace(...isolate, "sh", "-c", script, "sh", ...pinned),
-    // All files of a node are removed after the run.
-    { log: join(folder, "console.log"), environment: { HOME: folder }, signal: "SIGKILL" },
+    {
+      log: join(folder, "console.log"),
+      environment: { ...kernelEnvironment(), HOME: folder },
+      // All files of a node are removed after the run.
+      signal: "SIGKILL",
+    },
   );
 }

@@ -107,6 +107,11 @@ export function findLabKernel(
   return version === undefined ? undefined : { binary, modules: join(modules, version) };
 }
 
+/** Environment variables for the lab kernel's program. */
+export function kernelEnvironment(): Readonly<Record<string, string>> {
+  return existsSync(REGISTERS_LIBRARY) ? { LD_PRELOAD: REGISTERS_LIBRARY } : {};
+}
+
 /** Runs `command` in a new lab kernel. An aborted `signal` ends it immediately. */
 export async function runInLabKernel(
   kernel: LabKernel,
@@ -219,7 +224,6 @@ function startKernel(kernel: LabKernel, labDirectory: string, options: LabOption
     ...withoutMeasuring,
     ...(options.tap === undefined ? [] : [`vec0:transport=tap,ifname=${options.tap},depth=128`]),
   ];
-  const preload = existsSync(REGISTERS_LIBRARY) ? { LD_PRELOAD: REGISTERS_LIBRARY } : {};
   // The process namespace ends with this process, which kills all of the kernel's processes.
   const isolate = [
     ...["--pdeathsig", "KILL", "unshare", "--pid", "--fork", "--kill-child"],
@@ -236,7 +240,7 @@ function startKernel(kernel: LabKernel, labDirectory: string, options: LabOption
       options.terminal === undefined
         ? ["ignore", "pipe", "pipe", "pipe", "pipe"]
         : ["inherit", "pipe", "pipe", "pipe", "pipe", process.stdout.fd],
-    env: { PATH: process.env["PATH"] ?? "", HOME: labDirectory, ...preload },
+    env: { PATH: process.env["PATH"] ?? "", HOME: labDirectory, ...kernelEnvironment() },
   });
 }
 
