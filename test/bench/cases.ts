@@ -10,6 +10,7 @@ import { iptablesCases } from "./cases/iptables.ts";
 import { largeNodeCases } from "./cases/large-node.ts";
 import { memoryCases } from "./cases/memory.ts";
 import { ownCostCases } from "./cases/own-cost.ts";
+import { portRangeCases } from "./cases/port-ranges.ts";
 import { rulesCases } from "./cases/rules.ts";
 import { startUpCases } from "./cases/start-up.ts";
 import { tunnelCases } from "./cases/tunnels.ts";
@@ -26,6 +27,7 @@ export const cases: readonly Case[] = [
   ...apiLoadCases,
   ...dataPlaneCases,
   ...tunnelCases,
+  ...portRangeCases,
   ...iptablesCases,
   ...ownCostCases,
   ...userspaceCases,

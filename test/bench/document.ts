@@ -13,7 +13,7 @@ import {
   summarize,
   verdictOf,
 } from "./rows.ts";
-import { loadText, number, quantity, totals } from "./table.ts";
+import { loadText, number, quantity } from "./table.ts";
 
 const project: string = join(import.meta.dirname, "../..");
 const plotsFolder: string = join(project, "docs/reports/plots");
@@ -25,36 +25,52 @@ export const version: string = (
 
 const reports: string = join(project, "docs/reports");
 const nfTables = "nf_tables";
+const targetsHeading = "\n## Targets\n";
+const growthHeading = "\n## Growth\n";
 const rulesHeading = "\n## Rules with nf_tables\n";
 
 /** Cases about rules run on another kernel than the other cases, so a run updates either these results or the others. */
 const isAboutRules = (name: string): boolean => name.startsWith("rules-");
 
+/** Replaces the figures of the measured cases. The others stay. */
 export function writeDocument(results: readonly CaseResult[]): void {
   const rules = results.filter(({ name }) => isAboutRules(name));
   const others = results.filter(({ name }) => !isAboutRules(name));
   const plots = plotsOf(others.flatMap(({ growth }) => growth));
   mkdirSync(plotsFolder, { recursive: true });
   for (const { file, plot } of plots) writeFileSync(join(plotsFolder, file), plotSvg(plot));
+  const data = join(reports, "data/benchmarks.tsv");
+  const lines = mergedLines(readFileSync(data, "utf8").split("\n").slice(1, -1), results);
+  writeFileSync(data, [dataHead.join("\t"), ...lines].map((line) => `${line}\n`).join(""));
   const page = join(reports, "benchmarks.md");
   const [front = "", section = ""] = readFileSync(page, "utf8").split(rulesHeading);
-  const newFront = [
-    head(others),
-    targetsText(others),
-    "## Growth\n",
-    ...plots.map(({ file, plot }) => `![${plot.title}](plots/${file})\n`),
-  ].join("\n");
+  const [oldHead = ""] = front.split(targetsHeading);
+  const [, oldPlots = ""] = front.split(growthHeading);
+  const rows = lines.filter((line) => !isAboutRules(line)).map((line) => line.split("\t"));
+  const names = new Set(others.map(({ name }) => name));
+  const isWhole = rows.every(([name = ""]) => names.has(name));
+  const images = plots.map(({ file, plot }) => `![${plot.title}](plots/${file})\n`).join("\n");
   const parts = [
-    (others.length === 0 ? front : newFront).trimEnd(),
+    (isWhole ? head(others) : oldHead).replace(/^- \*\*Result\*\*: .*$/m, resultLine(rows)),
+    targetsText(rows),
+    growthHeading + (plots.length === 0 ? oldPlots.trimEnd() : `\n${images}`),
+    rulesHeading,
     (rules.length === 0 ? section : rulesText(rules)).trim(),
   ];
-  writeFileSync(page, `${parts.join(`\n${rulesHeading}\n`)}\n`);
-  const data = join(reports, "data/benchmarks.tsv");
-  const kept = readFileSync(data, "utf8")
-    .split("\n")
-    .slice(1, -1)
-    .filter((line) => (isAboutRules(line) ? rules : others).length === 0);
-  writeFileSync(data, dataText([...others, ...rules], kept));
+  writeFileSync(page, `${parts.map((part) => part.trim()).join("\n\n")}\n`);
+}
+
+/** The lines of the data file, in which the lines of measured cases replace their earlier ones. */
+function mergedLines(earlier: readonly string[], results: readonly CaseResult[]): string[] {
+  const nameOf = (line: string): string => line.slice(0, line.indexOf("\t"));
+  const lines = Map.groupBy(earlier, nameOf);
+  for (const result of results) lines.set(result.name, dataLines(result));
+  return [...lines.values()].flat();
+}
+
+function resultLine(rows: readonly (readonly string[])[]): string {
+  const count = (verdict: string): number => rows.filter((row) => row[5] === verdict).length;
+  return `- **Result**: ${count("pass")} within target, ${count("missed")} not.`;
 }
 
 function head(results: readonly CaseResult[]): string {
@@ -71,25 +87,21 @@ cases and how they are measured from outside the daemon.
 - **Version**: ${[...new Set(results.map((result) => result.version))].sort().join(" and ")}.
 ${notesOf(results)}- **When**: ${dates[0] ?? "never"} to ${dates.at(-1) ?? "never"} UTC; machine load average ${loadText(loads)}
   (up to 2 from the bench itself; other work made every figure worse).
-- **Result**: ${totals(results)}.
+- **Result**: see below.
 `;
 }
 
-/** A table of all results that have a target. */
-function targetsText(results: readonly CaseResult[]): string {
-  const lines = results.flatMap(({ name, rows }) =>
-    rows
-      .filter(({ target }) => target !== undefined)
-      .map((row) => {
-        const { what, target, value, unit } = row;
-        const verdict = verdictOf(row) === "MISS" ? "**missed**" : "pass";
-        const texts = [name, what, target?.text ?? "", quantity(value, unit), verdict];
-        return `| ${texts.join(" | ")} |`;
-      }),
-  );
-  return `## Targets
-
-[data/benchmarks.tsv](data/benchmarks.tsv) has every figure of every case. \`make bench CASES=NAME\` repeats a case.
+/** A table of all lines of the data file that have a target. */
+function targetsText(rows: readonly (readonly string[])[]): string {
+  const lines = rows
+    .filter(([, , , target]) => target !== "")
+    .map(([name, what, , target, measured, verdict]) => {
+      const shown = verdict === "missed" ? "**missed**" : verdict;
+      return `| ${[name, what, target, measured, shown].join(" | ")} |`;
+    });
+  return `${targetsHeading}
+[data/benchmarks.tsv](data/benchmarks.tsv) has every figure of every case. \`make bench CASES=NAME\`
+repeats a case.
 
 | case | figure | target | measured | |
 |---|---|---|--:|---|
@@ -161,11 +173,8 @@ const dataHead = [
   ...["median / p95", "least – most", "messages", "processes", "resident", "load"],
 ];
 
-function dataText(results: readonly CaseResult[], kept: readonly string[]): string {
-  const lines = results.flatMap(({ name, rows, load }) =>
-    rows.map((row) => [name, ...documentCells(row), loadText(load)].join("\t")),
-  );
-  return [dataHead.join("\t"), ...kept, ...lines].map((line) => `${line}\n`).join("");
+function dataLines({ name, rows, load }: CaseResult): string[] {
+  return rows.map((row) => [name, ...documentCells(row), loadText(load)].join("\t"));
 }
 
 function documentCells(row: Row): readonly string[] {

@@ -107,3 +107,42 @@ export function quantile(samples: readonly number[], q: number): number {
   const sorted = samples.toSorted((one, other) => one - other);
   return sorted[Math.max(0, Math.ceil(q * sorted.length) - 1)] ?? 0;
 }
+
+/** A figure of one way in one round. */
+export interface Figure {
+  readonly what: string;
+  readonly unit: string;
+  readonly value: number;
+  readonly messages?: number;
+}
+
+/** Medians for each way from its figures in each round, and the median ratios to the way `base` within rounds. */
+export function roundRows(
+  measured: ReadonlyMap<string, readonly (readonly Figure[])[]>,
+  base: string,
+): readonly Row[] {
+  const samplesOf = (way: string, at: number): readonly number[] =>
+    (measured.get(way) ?? []).map((figures) => figures[at]?.value ?? Number.NaN);
+  const rowOf = (subject: string, { what, unit }: Figure, samples: readonly number[]): Row => {
+    return { subject, what, unit, samples, kind: "figure", value: quantile(samples, 0.5) };
+  };
+  const ways = [...measured.keys()];
+  return (measured.get(base)?.[0] ?? []).flatMap((figure, at) => {
+    const ofBase = samplesOf(base, at);
+    return [
+      ...ways.map((way): Row => {
+        const { messages } = measured.get(way)?.at(-1)?.[at] ?? {};
+        const row = rowOf(way, figure, samplesOf(way, at));
+        return messages === undefined ? row : { ...row, messages };
+      }),
+      ...ways
+        .filter((way) => way !== base)
+        .map((way) => {
+          const ratios = samplesOf(way, at)
+            .slice(0, ofBase.length)
+            .map((value, round) => value / (ofBase[round] ?? value));
+          return rowOf(way, { what: figure.what + relativeTo + base, unit: "×", value: 0 }, ratios);
+        }),
+    ];
+  });
+}

@@ -12,7 +12,7 @@ import { endpoint, endpointSlice, node, service, servicePort } from "../../suppo
 import { type Case, type CaseContext, type CaseOutcome, withMachine } from "../case.ts";
 import type { Machine } from "../machine.ts";
 import { labCpuMs } from "../process-figures.ts";
-import { quantile, type Row } from "../rows.ts";
+import { type Figure, roundRows } from "../rows.ts";
 import { Subject } from "../subject.ts";
 import { load, workers } from "./data-plane.ts";
 
@@ -32,13 +32,6 @@ const addresses: Readonly<Record<Way, string>> = {
   tunnel: "203.0.113.7",
   masquerade: "203.0.113.8",
 };
-
-/** A figure of one way in one round. */
-interface Figure {
-  readonly what: string;
-  readonly unit: string;
-  readonly value: number;
-}
 
 export const tunnelCases: readonly Case[] = [
   {
@@ -67,9 +60,9 @@ function run(context: CaseContext): Promise<CaseOutcome> {
         const isTunneled = (await receivedByTunnel(machine)) > before;
         if (isTunneled !== (way === "tunnel")) throw new Error(`${way}: wrong path`);
       }
-      context.keep(rowsOf(measured));
+      context.keep(roundRows(measured, "masquerade"));
     }
-    return { rows: rowsOf(measured) };
+    return { rows: roundRows(measured, "masquerade") };
   });
 }
 
@@ -215,31 +208,4 @@ async function measure(machine: Machine, address: string): Promise<readonly Figu
     );
   }
   return figures;
-}
-
-/** The values of each way, and the ratios within the rounds. */
-function rowsOf(measured: ReadonlyMap<Way, readonly (readonly Figure[])[]>): readonly Row[] {
-  const samplesOf = (way: Way, at: number): readonly number[] =>
-    (measured.get(way) ?? []).map((figures) => figures[at]?.value ?? Number.NaN);
-  const [figures = []] = measured.get("masquerade") ?? [];
-  return figures.flatMap(({ what, unit }, at): readonly Row[] => {
-    const rows = ways.map((way): Row => {
-      const samples = samplesOf(way, at);
-      return {
-        ...{ subject: way, what, unit, samples },
-        ...{ kind: "figure", value: quantile(samples, 0.5) },
-      };
-    });
-    const masqueraded = samplesOf("masquerade", at);
-    const ratios = samplesOf("tunnel", at)
-      .slice(0, masqueraded.length)
-      .map((value, round) => value / (masqueraded[round] ?? value));
-    return [
-      ...rows,
-      {
-        ...{ subject: "tunnel", what: `${what}, relative to masquerading`, unit: "×" },
-        ...{ kind: "figure", value: quantile(ratios, 0.5), samples: ratios },
-      },
-    ];
-  });
 }
