@@ -2,7 +2,7 @@
 import { familyOf, type IpAddress } from "../base/ip.ts";
 import type { ClaimReason } from "../plan/claims/claim.ts";
 import type { Preference } from "../plan/preference.ts";
-import { markServerId, virtualServerKey } from "../state/virtual-server.ts";
+import { markServerId, type ServerKey, virtualServerKey } from "../state/virtual-server.ts";
 import type { Destination } from "./answers.ts";
 
 /** A row of `/v1/services`. There is one row for each address, port and protocol of a Service. */
@@ -60,7 +60,7 @@ export interface ServiceRow {
 export function serverKeyOf({
   mark,
   ...row
-}: Pick<ServiceRow, "protocol" | "address" | "port" | "mark">): string {
+}: Pick<ServiceRow, "protocol" | "address" | "port" | "mark">): ServerKey {
   if (mark === undefined) return virtualServerKey(row);
   return virtualServerKey(markServerId(familyOf(row.address as IpAddress), mark));
 }

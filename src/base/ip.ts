@@ -138,9 +138,11 @@ export function ipAddressFromBytes(bytes: Uint8Array): IpAddress {
   return ipv6Text(bytes) as IpAddress;
 }
 
-/** Formats an address and port: `10.0.0.1:80` or `[fd00::1]:80`. */
-export function hostPort(address: string, port: number): string {
-  return address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`;
+/** An address and port: `10.0.0.1:80` or `[fd00::1]:80`. Identifies an endpoint or real server. */
+export type HostPort = string & { readonly __brand: "HostPort" };
+
+export function hostPort(address: string, port: number): HostPort {
+  return (address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`) as HostPort;
 }
 
 const dot = 0x2e;

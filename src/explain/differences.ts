@@ -2,11 +2,12 @@
 
 import type { Destination, ListenerFact, PlanFacts } from "../answer/answers.ts";
 import type { Difference } from "../answer/explanation.ts";
+import type { HostPort } from "../base/ip.ts";
 import { realServerKey } from "../state/real-server.ts";
 import { chainKey } from "../state/rule.ts";
 import { chainsAbout } from "../state/rules-about.ts";
 import { serves } from "../state/served-range.ts";
-import { sameVirtualServer } from "../state/virtual-server.ts";
+import { type ServerKey, sameVirtualServer } from "../state/virtual-server.ts";
 import {
   type ListedChains,
   type ListedRule,
@@ -133,7 +134,7 @@ function serverDifferences(compared: Compared): readonly Difference[] {
 }
 
 function differencesOfServer(
-  key: string,
+  key: ServerKey,
   { planned, observed }: Pick<Compared, "planned" | "observed">,
 ): readonly Difference[] {
   const [wanted, present] = [planned.servers.get(key), observed.servers.get(key)];
@@ -160,7 +161,7 @@ function realServerDifferences(
   wanted: ListedServer,
   present: ListedServer,
 ): readonly Difference[] {
-  const weightsOf = ({ realServers }: ListedServer): ReadonlyMap<string, number> =>
+  const weightsOf = ({ realServers }: ListedServer): ReadonlyMap<HostPort, number> =>
     new Map(realServers.map((one) => [realServerKey(one), one.weight]));
   const [planned, observed] = [weightsOf(wanted), weightsOf(present)];
   const servers = [...new Set([...planned.keys(), ...observed.keys()])];

@@ -3,8 +3,8 @@
 import type { Destination } from "../answer/answers.ts";
 import type { Explanation, PacketExplanation, Verdict } from "../answer/explanation.ts";
 import { hostPort } from "../base/ip.ts";
+import { virtualServerKey } from "../state/virtual-server.ts";
 import { type DestinationInput, explainDestination } from "./explain-destination.ts";
-import { listenerKey } from "./packet/node-state.ts";
 import { destinationText } from "./verdict-text.ts";
 
 /** `to` is the destination to which kube-ipvs connects. */
@@ -13,7 +13,7 @@ export function explainForwarded(input: DestinationInput, to: Destination): Expl
   const before = explainDestination({ ...input, from: "node" });
   const target = explainDestination({ ...input, destination: to, from: "node" });
   const isReached = before.verdict === "node";
-  const isListening = observed.network.listeners.has(listenerKey(destination));
+  const isListening = observed.network.listeners.has(virtualServerKey(destination));
   const planned = forwardedText(target.packets[0]?.planned ?? target.summary, destination, to);
   const summary = isListening
     ? forwardedText(target.summary, destination, to)

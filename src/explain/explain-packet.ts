@@ -10,7 +10,7 @@ import type {
 } from "../answer/explanation.ts";
 import { type Cidr, hostPort } from "../base/ip.ts";
 import { realServerKey } from "../state/real-server.ts";
-import { virtualServerKey } from "../state/virtual-server.ts";
+import { toServerKey, virtualServerKey } from "../state/virtual-server.ts";
 import { masqueradeText, sourceRangeText } from "./masquerade-text.ts";
 import type { Origin } from "./origins.ts";
 import { isFull } from "./packet/connection-limit.ts";
@@ -72,7 +72,9 @@ function isOf(client: string, { source }: Packet): boolean {
 
 /** Names another program's virtual server that the packet's mark selects. */
 function foreignText({ steps }: PacketPath, { servers }: NodeState): string {
-  const step = steps.find(({ table, chain }) => table === "IPVS" && !servers.has(chain));
+  const step = steps.find(
+    ({ table, chain }) => table === "IPVS" && !servers.has(toServerKey(chain)),
+  );
   return step === undefined ? "" : `, by other software's virtual server ${step.chain}`;
 }
 
@@ -202,7 +204,7 @@ function pathStep(
   planned: NodeState,
 ): PathStep {
   const rules = planned.chains.get(`${place.table} ${place.chain}`) ?? [];
-  const isServer = place.table === "IPVS" && planned.servers.has(place.chain);
+  const isServer = place.table === "IPVS" && planned.servers.has(toServerKey(place.chain));
   const isRule = isServer || rules.some(({ text }) => text === rule);
   const isEntry = entries.every(({ set, entry }) => planned.sets.get(set)?.entries.has(entry));
   return {

@@ -20,7 +20,7 @@ import type {
   RealServerTraffic,
   VirtualServerTraffic,
 } from "../state/traffic.ts";
-import type { VirtualServer, VirtualServerId } from "../state/virtual-server.ts";
+import type { ServerKey, VirtualServer, VirtualServerId } from "../state/virtual-server.ts";
 
 export interface Kernel {
   readonly ipvs: Ipvs;
@@ -85,7 +85,7 @@ export type IpvsChange =
     };
 
 /** Cached real servers by virtual server key; undefined if none are cached. */
-export type CachedRealServers = (key: string) => readonly RealServer[] | undefined;
+export type CachedRealServers = (key: ServerKey) => readonly RealServer[] | undefined;
 
 /** IPVS connection timeouts in seconds. In a request, 0 keeps the kernel's value. */
 export interface IpvsTimeouts {

@@ -8,7 +8,7 @@ import {
   type RealServerTraffic,
   type VirtualServerTraffic,
 } from "../state/traffic.ts";
-import { virtualServerKey } from "../state/virtual-server.ts";
+import { type ServerKey, virtualServerKey } from "../state/virtual-server.ts";
 import type { IpvsTraffic, Sysctl } from "./kernel.ts";
 
 export interface TrafficKernel {
@@ -25,7 +25,7 @@ export interface TrafficSample {
 }
 
 export interface SampledServer extends VirtualServerTraffic, ConnectionCounts {
-  readonly key: string;
+  readonly key: ServerKey;
   /** Empty unless requested. */
   readonly endpoints: readonly SampledEndpoint[];
 }
@@ -39,7 +39,7 @@ export interface SampledEndpoint extends RealServerTraffic {
 export async function sampleTraffic(
   { ipvs, sysctl }: TrafficKernel,
   clock: Pick<Clock, "monotonicMs">,
-  hasEndpoints: (key: string) => boolean = () => false,
+  hasEndpoints: (key: ServerKey) => boolean = () => false,
 ): Promise<TrafficSample> {
   const listed = await ipvs.listTraffic();
   const atMs = clock.monotonicMs();
@@ -66,7 +66,7 @@ export async function sampleTraffic(
 }
 
 function withEndpoints(
-  server: VirtualServerTraffic & { readonly key: string },
+  server: VirtualServerTraffic & { readonly key: ServerKey },
   list: readonly RealServerTraffic[],
 ): SampledServer {
   const endpoints = list.map((one) => ({ ...one, key: `${server.key} -> ${realServerKey(one)}` }));

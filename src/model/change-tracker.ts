@@ -1,5 +1,6 @@
 import type { EndpointSliceRecord, ServiceName, ServiceRecord } from "../api/objects.ts";
 import type { IpFamily } from "../base/ip.ts";
+import { type FamilyServiceKey, familyServiceKey } from "../base/service-name.ts";
 import { type Limits, noLimits } from "./limits.ts";
 import { type LimitedService, Shares } from "./shares.ts";
 
@@ -25,8 +26,7 @@ export class ChangeTracker {
   readonly #services = new Map<ServiceName, ServiceRecord>();
   readonly #slices = new Map<ServiceName, readonly EndpointSliceRecord[]>();
   #touched = new Set<ServiceName>();
-  /** Keys are `FAMILY SERVICE`. */
-  #triggers = new Map<string, Trigger[]>();
+  #triggers = new Map<FamilyServiceKey, Trigger[]>();
   readonly #startedAtMs: number;
   readonly #shares: Shares;
 
@@ -147,17 +147,13 @@ export class ChangeTracker {
     if (others.length === 0) this.#slices.delete(slice.service);
     else this.#slices.set(slice.service, others);
     this.#touched.add(slice.service);
-    this.#triggers.delete(triggerKey(slice));
+    this.#triggers.delete(familyServiceKey(slice.family, slice.service));
   }
 
   #noteTrigger(slice: EndpointSliceRecord): void {
-    const { family, triggeredAtMs: timeMs } = slice;
+    const { family, service, triggeredAtMs: timeMs } = slice;
     if (timeMs === undefined || timeMs < this.#startedAtMs) return;
-    const key = triggerKey(slice);
+    const key = familyServiceKey(family, service);
     this.#triggers.set(key, [...(this.#triggers.get(key) ?? []), { family, timeMs }]);
   }
-}
-
-function triggerKey({ family, service }: EndpointSliceRecord): string {
-  return `${family} ${service}`;
 }

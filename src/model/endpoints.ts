@@ -1,5 +1,5 @@
 import type { EndpointRecord, EndpointSliceRecord, SlicePortRecord } from "../api/objects.ts";
-import { hostPort, type IpAddress, type IpFamily } from "../base/ip.ts";
+import { type HostPort, hostPort, type IpAddress, type IpFamily } from "../base/ip.ts";
 import type { Protocol } from "../base/protocol.ts";
 import { sortInSteps } from "../base/sort-in-steps.ts";
 import { finish } from "../base/time-slice.ts";
@@ -9,7 +9,7 @@ import { parseWeight } from "../base/weight.ts";
 export interface Endpoint extends EndpointRecord {
   readonly port: number;
   /** `address:port`, IPv6 in brackets. Identifies the endpoint and defines the sort order. */
-  readonly key: string;
+  readonly key: HostPort;
   /** Whether the endpoint runs on this node. */
   readonly isLocal: boolean;
   /** Name of its EndpointSlice, without the namespace. */
@@ -18,15 +18,16 @@ export interface Endpoint extends EndpointRecord {
   readonly sliceWeight?: number;
 }
 
-/** Endpoints by port name and protocol. These connect slice ports with service ports; port numbers may differ. */
-export type EndpointsByPort = ReadonlyMap<string, readonly Endpoint[]>;
+/** A port name and protocol. They connect slice ports with service ports; port numbers may differ. */
+export type EndpointPortKey = string & { readonly __brand: "EndpointPortKey" };
 
-/** The key of {@link EndpointsByPort}. */
+export type EndpointsByPort = ReadonlyMap<EndpointPortKey, readonly Endpoint[]>;
+
 export function endpointPortKey(port: {
   readonly name: string;
   readonly protocol: Protocol;
-}): string {
-  return `${port.name}/${port.protocol}`;
+}): EndpointPortKey {
+  return `${port.name}/${port.protocol}` as EndpointPortKey;
 }
 
 /**
@@ -49,13 +50,13 @@ export function* mergeInSteps(
   family: IpFamily,
   nodeName: string,
 ): Generator<void, EndpointsByPort> {
-  const merged = new Map<string, Map<string, Endpoint>>();
+  const merged = new Map<EndpointPortKey, Map<HostPort, Endpoint>>();
   for (const slice of [...slices].sort(byName)) {
     if (slice.family !== family) continue;
     for (const port of slice.ports) addSlicePort(merged, slice, port, nodeName);
     yield;
   }
-  const result = new Map<string, readonly Endpoint[]>();
+  const result = new Map<EndpointPortKey, readonly Endpoint[]>();
   for (const [key, endpoints] of merged) {
     if (endpoints.size > 0) result.set(key, yield* sorted(endpoints));
   }
@@ -63,13 +64,13 @@ export function* mergeInSteps(
 }
 
 function addSlicePort(
-  merged: Map<string, Map<string, Endpoint>>,
+  merged: Map<EndpointPortKey, Map<HostPort, Endpoint>>,
   slice: EndpointSliceRecord,
   port: SlicePortRecord,
   nodeName: string,
 ): void {
   const portKey = endpointPortKey(port);
-  const endpoints = merged.get(portKey) ?? new Map<string, Endpoint>();
+  const endpoints = merged.get(portKey) ?? new Map<HostPort, Endpoint>();
   merged.set(portKey, endpoints);
   const name = slice.name.slice(slice.name.indexOf("/") + 1);
   const sliceWeight = slice.weightText === undefined ? undefined : parseWeight(slice.weightText);
@@ -117,7 +118,7 @@ function byName(left: EndpointSliceRecord, right: EndpointSliceRecord): number {
 /** Largest number of endpoints to sort in one step. Sorting more takes several milliseconds. */
 const mostAtOnce = 1_000;
 
-function* sorted(endpoints: ReadonlyMap<string, Endpoint>): Generator<void, readonly Endpoint[]> {
+function* sorted(endpoints: ReadonlyMap<HostPort, Endpoint>): Generator<void, readonly Endpoint[]> {
   if (endpoints.size <= mostAtOnce) return [...endpoints.values()].sort(byKey);
   const keys = yield* sortInSteps(endpoints.keys());
   return keys.map((key) => endpoints.get(key) as Endpoint);

@@ -1,6 +1,7 @@
 import type { EndpointSliceRecord, ServiceName } from "../api/objects.ts";
 import { earliest } from "../base/earliest.ts";
 import type { IpAddress } from "../base/ip.ts";
+import { type ServiceAddress, serviceAddress } from "../base/service-name.ts";
 import { rampSteps } from "./tuning.ts";
 
 /**
@@ -9,9 +10,9 @@ import { rampSteps } from "./tuning.ts";
  */
 export interface RampStartTimes {
   /** Undefined if no earlier run recorded this ramp. */
-  recall(key: string): number | undefined;
+  recall(key: ServiceAddress): number | undefined;
   /** Replaces everything recorded before. Returns without waiting and never throws. */
-  keep(startedMs: ReadonlyMap<string, number>): void;
+  keep(startedMs: ReadonlyMap<ServiceAddress, number>): void;
 }
 
 export const noRampStartTimes: RampStartTimes = { recall: () => undefined, keep() {} };
@@ -92,11 +93,13 @@ export class SlowStarts {
   }
 
   /** The start of every current ramp, for the record on disk. Undefined if unchanged since the last call. */
-  takeStarted(): ReadonlyMap<string, number> | undefined {
+  takeStarted(): ReadonlyMap<ServiceAddress, number> | undefined {
     if (!this.#isChanged) return undefined;
     this.#isChanged = false;
     const all = [...this.#ramping].flatMap(([service, { startedMs }]) =>
-      [...startedMs].map(([address, sinceMs]) => [rampKey(service, address), sinceMs] as const),
+      [...startedMs].map(
+        ([address, sinceMs]) => [serviceAddress(service, address), sinceMs] as const,
+      ),
     );
     return new Map(all);
   }
@@ -107,14 +110,10 @@ export class SlowStarts {
     before: ServiceRamps | undefined,
     nowMs: number,
   ): number | undefined {
-    if (before === undefined) return this.#recall(rampKey(service, address));
+    if (before === undefined) return this.#recall(serviceAddress(service, address));
     if (before.known.has(address)) return before.startedMs.get(address);
     return before.known.size === 0 ? undefined : nowMs;
   }
-}
-
-function rampKey(service: ServiceName, address: IpAddress): string {
-  return `${service} ${address}`;
 }
 
 function readyAddresses(slices: Iterable<EndpointSliceRecord>): ReadonlySet<IpAddress> {

@@ -1,5 +1,6 @@
 import type { ServiceName, ServiceRecord } from "../api/objects.ts";
-import { familyOf, type IpAddress, type IpFamily } from "../base/ip.ts";
+import { familyOf, type HostPort, type IpAddress, type IpFamily } from "../base/ip.ts";
+import type { ServiceAddress } from "../base/service-name.ts";
 import { AnnotationProblems } from "../model/annotation-problems.ts";
 import { requestedScheduler } from "../model/annotations.ts";
 import { ChangeTracker, type PendingChanges } from "../model/change-tracker.ts";
@@ -25,7 +26,7 @@ export interface ClusterPlanContext extends PlanContext {
   /** See `TuningFacts.answerOf`. If undefined, no endpoint was asked for its weight. */
   readonly answerOf?: (service: ServiceName, address: IpAddress) => WeightAnswer | undefined;
   /** See `TuningFacts.isEjected`. If undefined, no endpoint is ejected. */
-  readonly isEjected?: (service: ServiceName, endpointKey: string) => boolean;
+  readonly isEjected?: (service: ServiceName, endpointKey: HostPort) => boolean;
 }
 
 /** Keeps the last known Services and slices, and derives the desired kernel state from them. No I/O. */
@@ -94,7 +95,7 @@ export class ClusterPlan {
   }
 
   /** When each growing weight began to grow, for the record on disk. Undefined if unchanged since the last call. */
-  takeRamps(): ReadonlyMap<string, number> | undefined {
+  takeRamps(): ReadonlyMap<ServiceAddress, number> | undefined {
     return this.#slowStarts.takeStarted();
   }
 

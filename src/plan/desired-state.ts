@@ -1,12 +1,13 @@
 import type { ServiceName } from "../api/objects.ts";
 import { familyOf, type IpAddress, type IpFamily } from "../base/ip.ts";
 import { none } from "../base/none.ts";
+import { type FamilyServiceKey, familyServiceKey } from "../base/service-name.ts";
 import { finish } from "../base/time-slice.ts";
 import { servicePortName } from "../model/service-port.ts";
 import { type TrafficPolicy, trafficPolicies } from "../model/topology.ts";
 import type { ServedRange } from "../state/served-range.ts";
 import { addressEntry, type SetEntry } from "../state/set-entry.ts";
-import { type AddressServerId, virtualServerKey } from "../state/virtual-server.ts";
+import { type AddressServerId, type ServerKey, virtualServerKey } from "../state/virtual-server.ts";
 import { type Effects, effectsOnOthers } from "./claims/bystanders.ts";
 import type { Holder, Holders } from "./claims/claim.ts";
 import type { ClaimAges } from "./claims/claim-ages.ts";
@@ -22,17 +23,16 @@ import { type SetRole, setFor, setRoles } from "./sets.ts";
  * a sync's cost scales with the change. No clock, no log, no kernel.
  */
 export class DesiredState {
-  /** The plans of each Service in each family. Keys are `FAMILY SERVICE`. */
-  readonly #plans = new Map<string, readonly ServicePortPlan[]>();
+  readonly #plans = new Map<FamilyServiceKey, readonly ServicePortPlan[]>();
   readonly #claims: ServerClaims;
   readonly #entries = new Map<string, Owners<SetEntry>>();
   /** Set entries that no Service owns, by set name. */
   readonly #nodeEntries = new Map<string, ReadonlySet<SetEntry>>();
   readonly #addresses = new Owners<IpAddress>();
-  readonly #denied = new Map<string, { readonly id: AddressServerId; owners: number }>();
+  readonly #denied = new Map<ServerKey, { readonly id: AddressServerId; owners: number }>();
   readonly #withoutLocal = new Map<string, number>();
   /** Port ranges and ports with tunnel forwarding, by virtual server key. Nearly always empty. */
-  readonly #ranges = new Map<string, ServedRange>();
+  readonly #ranges = new Map<ServerKey, ServedRange>();
   #dirty = noMarks();
 
   /** `held` names the owners of contested addresses in an earlier run. `ages` says when each claim was first seen. */
@@ -54,7 +54,7 @@ export class DesiredState {
     family: IpFamily,
     plans: readonly ServicePortPlan[],
   ): Generator<void, void> {
-    const owner = [family, service].join(" ");
+    const owner = familyServiceKey(family, service);
     const previous = this.#plans.get(owner) ?? none;
     // Nearly every Service has plans in only one of the two families.
     if (previous.length === 0 && plans.length === 0) return;
@@ -82,14 +82,14 @@ export class DesiredState {
 
   /** This Service's plans in this family, including virtual servers that other Services own. */
   plansOf(service: ServiceName, family: IpFamily): readonly ServicePortPlan[] {
-    return this.#plans.get([family, service].join(" ")) ?? none;
+    return this.#plans.get(familyServiceKey(family, service)) ?? none;
   }
 
-  virtualServer(key: string): PlannedVirtualServer | undefined {
+  virtualServer(key: ServerKey): PlannedVirtualServer | undefined {
     return this.#claims.winner(key)?.planned;
   }
 
-  virtualServerKeys(): Iterable<string> {
+  virtualServerKeys(): Iterable<ServerKey> {
     return this.#claims.keys();
   }
 
@@ -168,18 +168,18 @@ export class DesiredState {
   /**
    * Records that these Services are already served at these addresses. They now precede other claims of equal rank.
    */
-  holdClaims(holders: Holders): void {
+  holdClaims(holders: Holders<ServerKey>): void {
     for (const [key, holder] of holders) this.#holdClaim(key, holder);
   }
 
   /** Name of the service port for which a virtual server is planned. */
-  claimantOf(key: string): string | undefined {
+  claimantOf(key: ServerKey): string | undefined {
     const winner = this.#claims.winner(key);
     return winner === undefined ? undefined : servicePortName(winner.plan.servicePort);
   }
 
   /** Services that request this virtual server. The first one owns it. */
-  servicesOfServer(key: string): readonly ServiceName[] {
+  servicesOfServer(key: ServerKey): readonly ServiceName[] {
     return this.#claims.of(key).map(({ plan }) => plan.servicePort.service);
   }
 
@@ -192,7 +192,7 @@ export class DesiredState {
   }
 
   /** Keys of the planned virtual servers that need this address on kube-ipvs0. */
-  serversOfAddress(address: IpAddress): readonly string[] {
+  serversOfAddress(address: IpAddress): readonly ServerKey[] {
     const planned = this.#addresses.of(address).flatMap(({ virtualServers }) => virtualServers);
     return planned
       .filter(
@@ -235,7 +235,7 @@ export class DesiredState {
     this.#countWithoutLocal(family, next, 1);
   }
 
-  #holdClaim(key: string, holder: Holder): void {
+  #holdClaim(key: ServerKey, holder: Holder): void {
     const family = this.#claims.of(key)[0]?.plan.servicePort.family;
     if (family === undefined) return;
     const change = this.#claims.hold(key, holder);
@@ -245,7 +245,7 @@ export class DesiredState {
   }
 
   #noteWinner(
-    key: string,
+    key: ServerKey,
     change: WinnerChange<ServerClaim>,
     previous: ServicePortPlan | undefined,
   ): void {
@@ -306,7 +306,7 @@ export class DesiredState {
     if (owners.size === 0) this.#dirty.rules.add(plan.servicePort.family);
   }
 
-  #markServer(key: string, previous: ServicePortPlan | undefined): void {
+  #markServer(key: ServerKey, previous: ServicePortPlan | undefined): void {
     this.#dirty.virtualServers.add(key);
     if (previous !== undefined) this.#noteFormer(key, previous);
   }

@@ -1,10 +1,11 @@
 import type { ServiceName } from "../api/objects.ts";
 import type { IpAddress, IpFamily } from "../base/ip.ts";
 import type { SetEntry } from "../state/set-entry.ts";
+import type { ServerKey } from "../state/virtual-server.ts";
 
 /** Keys whose desired value may have changed since the last sync took them. */
 export interface DirtyKeys {
-  readonly virtualServers: ReadonlySet<string>;
+  readonly virtualServers: ReadonlySet<ServerKey>;
   /** Keys are set names. */
   readonly setEntries: ReadonlyMap<string, ReadonlySet<SetEntry>>;
   readonly addresses: ReadonlySet<IpAddress>;
@@ -16,7 +17,7 @@ export interface DirtyKeys {
 
 /** {@link DirtyKeys} to which keys can be added. */
 export interface Marks {
-  readonly virtualServers: Set<string>;
+  readonly virtualServers: Set<ServerKey>;
   readonly setEntries: Map<string, Set<SetEntry>>;
   readonly addresses: Set<IpAddress>;
   readonly rules: Set<IpFamily>;

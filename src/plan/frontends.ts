@@ -1,4 +1,4 @@
-import { type IpAddress, isLinkLocal } from "../base/ip.ts";
+import { hostPort, type IpAddress, isLinkLocal } from "../base/ip.ts";
 import { none, sharedIfEmpty } from "../base/none.ts";
 import type { Endpoint } from "../model/endpoints.ts";
 import type { ServicePort } from "../model/service-port.ts";
@@ -129,7 +129,7 @@ function isHeld(clusterIp: IpAddress, options: FamilyOptions): boolean {
 }
 
 function isApiServer(address: IpAddress, port: number, { apiServers }: FamilyOptions): boolean {
-  return apiServers?.includes(`${address} ${port}`) === true;
+  return apiServers?.includes(hostPort(address, port)) === true;
 }
 
 /** An external or load-balancer IP that must not be bound to kube-ipvs0. */

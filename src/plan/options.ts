@@ -1,4 +1,4 @@
-import type { IpAddress, IpFamily } from "../base/ip.ts";
+import type { HostPort, IpAddress, IpFamily } from "../base/ip.ts";
 import type { Networks } from "../base/networks.ts";
 import type { NodePlace } from "../model/topology.ts";
 import type { Tuning } from "../model/tuning.ts";
@@ -45,10 +45,10 @@ export interface FamilyOptions {
   /** Networks from which Nodes allocate pod addresses. Undefined if none are known. */
   readonly podNetworks?: Networks;
   /**
-   * The API servers, in the form `10.0.0.1 6443`. A virtual server there would capture the node's own connections to
-   * the API server. Undefined if none are known.
+   * The API servers. A virtual server there would capture the node's own connections to the API server. Undefined if
+   * none are known.
    */
-  readonly apiServers?: readonly string[];
+  readonly apiServers?: readonly HostPort[];
   /** Whether the kernel rejects all addresses of this family on kube-ipvs0. Everything else is still served. */
   readonly isLinkDisabled?: boolean;
   /** Whether reserved external and load-balancer IPs are not served at all, not even by a virtual server. */

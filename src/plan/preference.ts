@@ -1,4 +1,5 @@
 /** Preference for endpoints on Nodes with the same value of a label as this node. Pure. */
+import type { HostPort } from "../base/ip.ts";
 import { none } from "../base/none.ts";
 import { preferenceName } from "../model/annotations.ts";
 import type { Endpoint } from "../model/endpoints.ts";
@@ -16,7 +17,7 @@ export interface Preference {
    * Keys of ready endpoints that are not chosen because others are preferred. Each also has a key with port 0, for port
    * ranges.
    */
-  readonly excluded: ReadonlySet<string>;
+  readonly excluded: ReadonlySet<HostPort>;
 }
 
 /**
@@ -53,7 +54,7 @@ export function preferenceFor(
   const enough = { canary: isEnough(true), others: isEnough(false) };
   const isExcluded = (one: Endpoint): boolean =>
     !isNear(one) && (isCanary(one) ? enough.canary : enough.others);
-  const keysOf = ({ key, address }: Endpoint): readonly string[] => [
+  const keysOf = ({ key, address }: Endpoint): readonly HostPort[] => [
     key,
     realServerKey({ address, port: 0 }),
   ];

@@ -1,4 +1,4 @@
-import { cidrText, type IpAddress } from "../base/ip.ts";
+import { cidrText, type HostPort, type IpAddress } from "../base/ip.ts";
 import { none } from "../base/none.ts";
 import { isInRanges } from "../base/port-range.ts";
 import { isFlagOf, schedulerFlagBits } from "../base/scheduler.ts";
@@ -17,6 +17,7 @@ import type { ServedRange } from "../state/served-range.ts";
 import {
   type AddressServerId,
   markServerId,
+  type ServerKey,
   type VirtualServer,
   virtualServerFlags,
   virtualServerKey,
@@ -51,7 +52,7 @@ export interface PlannedVirtualServer {
    * endpoints, unless all of them are chosen. Some may not be chosen because they are terminating or because others are
    * nearer. For TCP and SCTP, ready endpoints that a preference excludes.
    */
-  readonly stillServing?: ReadonlySet<string>;
+  readonly stillServing?: ReadonlySet<HostPort>;
   /** Seconds after which a drain ends despite open connections. If undefined, the configured drain deadline applies. */
   readonly drainDeadlineSeconds?: number;
   /** The packets that get the virtual server's mark. Undefined if the virtual server has an address. */
@@ -126,7 +127,7 @@ export function planServicePort(
 }
 
 function without(
-  excluded: ReadonlySet<string> = new Set(),
+  excluded: ReadonlySet<HostPort> = new Set(),
   chosen: ChosenEndpoints,
 ): ChosenEndpoints {
   if (excluded.size === 0) return chosen;
@@ -136,7 +137,7 @@ function without(
 interface ServerBasis {
   readonly port: ServicePort;
   readonly context: ServicePortContext;
-  readonly serving: ReadonlySet<string>;
+  readonly serving: ReadonlySet<HostPort>;
 }
 
 function virtualServersOf(
@@ -240,7 +241,7 @@ function tunnelServersOf(
     ...(local.length === 0 ? { realServers: all } : {}),
     sources: isStrict ? port.sourceRanges.map(cidrText) : none,
   };
-  const servers = new Map<string, PlannedVirtualServer>();
+  const servers = new Map<ServerKey, PlannedVirtualServer>();
   for (const [index, frontend] of frontends.entries()) {
     if (!isTunneled(frontend, options)) continue;
     const one = ordinary[index] as PlannedVirtualServer;
@@ -266,7 +267,7 @@ function servingKeys(
   port: ServicePort,
   endpoints: readonly Endpoint[],
   preference: Preference | undefined,
-): ReadonlySet<string> {
+): ReadonlySet<HostPort> {
   if (port.protocol !== "UDP") return preference?.excluded ?? new Set();
   const serving = endpoints.filter(({ isReady, isServing }) => isReady || isServing);
   return new Set(serving.map(({ key }) => key));

@@ -12,7 +12,7 @@ import {
   portEntry,
   type SetEntry,
 } from "../state/set-entry.ts";
-import { virtualServerKey } from "../state/virtual-server.ts";
+import { type ServerKey, virtualServerKey } from "../state/virtual-server.ts";
 import type { Frontend } from "./frontends.ts";
 import type { FamilyOptions } from "./options.ts";
 import { type SetRole, setFor } from "./sets.ts";
@@ -25,7 +25,7 @@ export interface PlannedSetEntry {
    * Key of the entry's virtual server, if other Services may also claim it. The entry then applies only while its
    * Service owns the virtual server. If undefined, the entry always applies.
    */
-  readonly claim?: string;
+  readonly claim?: ServerKey;
 }
 
 interface Subject {
@@ -46,7 +46,7 @@ export function setEntriesOf(
   const { port } = subject;
   const planned: PlannedSetEntry[] = [];
   const putFor =
-    (claim?: string): Put =>
+    (claim?: ServerKey): Put =>
     (role, entry) => {
       const set = setFor(role, port.family);
       planned.push(claim === undefined ? { set, entry } : { set, entry, claim });
@@ -72,7 +72,7 @@ type Put = (role: SetRole, entry: SetEntry) => void;
  * Anyone who may write a Service can request any external or load-balancer IP, whereas the API server allocates each
  * cluster IP and node port to only one Service. Returns undefined for frontends that cannot conflict.
  */
-function claimOf({ protocol }: ServicePort, frontend: Frontend): string | undefined {
+function claimOf({ protocol }: ServicePort, frontend: Frontend): ServerKey | undefined {
   const { kind, address, port } = frontend;
   const isAnybodys = kind === "external-ip" || kind === "load-balancer";
   return isAnybodys ? virtualServerKey({ protocol, address, port }) : undefined;

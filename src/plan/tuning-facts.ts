@@ -1,4 +1,4 @@
-import type { IpAddress } from "../base/ip.ts";
+import type { HostPort, IpAddress } from "../base/ip.ts";
 import type { WeightAnswer } from "../model/tuning.ts";
 import type { PortAdmission } from "./claims/port-admission.ts";
 
@@ -27,7 +27,7 @@ export interface TuningFacts {
   /** The weight that an endpoint reported, or why it reported none. Undefined before enough requests have ended. */
   readonly answerOf: (address: IpAddress) => WeightAnswer | undefined;
   /** Whether an endpoint (by key) gets no new connections because they failed. */
-  readonly isEjected: (endpointKey: string) => boolean;
+  readonly isEjected: (endpointKey: HostPort) => boolean;
   /** The addresses of other Nodes, by Node name. Empty unless a Service uses tunnel forwarding. */
   readonly nodeAddresses: ReadonlyMap<string, readonly IpAddress[]>;
   /** If undefined, every claim is admitted. */

@@ -5,7 +5,7 @@
  */
 
 import type { ServiceRecord } from "../api/objects.ts";
-import { familyOf, type IpFamily } from "../base/ip.ts";
+import { familyOf, type HostPort, type IpFamily } from "../base/ip.ts";
 import { none } from "../base/none.ts";
 import { schedulerFlagBits } from "../base/scheduler.ts";
 import { tunnelName } from "../model/annotations.ts";
@@ -14,7 +14,12 @@ import type { ServicePort } from "../model/service-port.ts";
 import type { AnnotationProblem, Tuning } from "../model/tuning.ts";
 import { type RealServer, realServerKey, tunnelMethod } from "../state/real-server.ts";
 import type { ServedRange, Tunnel } from "../state/served-range.ts";
-import { markServerId, type VirtualServer, virtualServerKey } from "../state/virtual-server.ts";
+import {
+  markServerId,
+  type ServerKey,
+  type VirtualServer,
+  virtualServerKey,
+} from "../state/virtual-server.ts";
 import type { Frontend } from "./frontends.ts";
 import type { FamilyOptions, PlanOptions } from "./options.ts";
 import { rangeMark } from "./port-ranges.ts";
@@ -44,7 +49,7 @@ export function throughNodes(
   nodes: NodeAddresses,
 ): readonly RealServer[] {
   const byKey = new Map(endpoints.map((endpoint) => [endpoint.key, endpoint]));
-  const result = new Map<string, RealServer>();
+  const result = new Map<HostPort, RealServer>();
   for (const server of realServers) {
     const endpoint = byKey.get(realServerKey(server));
     const node = endpoint?.isLocal === false ? nodes.get(endpoint.nodeName) : undefined;
@@ -70,7 +75,7 @@ export function servingNodes(
   endpoints: readonly Endpoint[],
   family: IpFamily,
   nodes: NodeAddresses,
-): readonly string[] {
+): readonly HostPort[] {
   return endpoints.flatMap(({ isReady, isServing, nodeName }) => {
     const address = nodes.get(nodeName)?.find((one) => familyOf(one) === family);
     const isUsed = (isReady || isServing) && address !== undefined;
@@ -121,7 +126,7 @@ function sticky(server: VirtualServer): VirtualServer {
 }
 
 /** The lowest bit distinguishes the two virtual servers. */
-function tunnelMark(key: string, end: Tunnel["end"], marks: number): number {
+function tunnelMark(key: ServerKey, end: Tunnel["end"], marks: number): number {
   const lowest = (marks & -marks) >>> 0;
   const mark = rangeMark(key, (marks & ~lowest) >>> 0);
   return end === "out" ? mark : mark + lowest;

@@ -39,7 +39,7 @@ export function weightRequestsOf(
   const isAllowed = (address: IpAddress): boolean =>
     served.has(address) &&
     !nodeAddresses.has(address) &&
-    !apiServers.includes(`${address} ${port}`);
+    !apiServers.includes(hostPort(address, port));
   const listed = withPort.flatMap(({ endpoints }) => endpoints.map(({ address }) => address));
   return [...new Set(listed)].filter(isAllowed).map((address) => ({ address, ...weights }));
 }

@@ -53,7 +53,7 @@ function withoutEjected(
   );
   const room = Math.max(0, mostWithoutWeight(endpoints.length) - zeros);
   const ejected = new Set(keys.sort().slice(0, room));
-  return weights.map((weight, index) => (ejected.has(endpoints[index]?.key ?? "") ? 0 : weight));
+  return endpoints.map(({ key }, index) => (ejected.has(key) ? 0 : (weights[index] ?? 0)));
 }
 
 /** Maximum number of endpoints that answers and ejections may give weight 0: a third, rounded down. */

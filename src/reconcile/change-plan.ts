@@ -2,14 +2,14 @@ import type { ServiceName } from "../base/service-name.ts";
 import type { DesiredView } from "../plan/desired-state.ts";
 import type { RealServer } from "../state/real-server.ts";
 import type { Chain } from "../state/rule.ts";
-import type { VirtualServerId } from "../state/virtual-server.ts";
+import type { ServerKey, VirtualServerId } from "../state/virtual-server.ts";
 import type { Change } from "./change.ts";
 import { subjectOf } from "./kinds/kinds.ts";
 import type { Scope } from "./scope.ts";
 
 /** A real server that is no longer desired but keeps its connections for now. */
 export interface DrainStart {
-  readonly virtualServerKey: string;
+  readonly virtualServerKey: ServerKey;
   readonly virtualServer: VirtualServerId;
   readonly realServer: RealServer;
   readonly reason: DrainStartReason;
@@ -37,7 +37,7 @@ export interface ChangePlan {
   readonly deferred: readonly DeferredChange[];
   readonly drainStarts: readonly DrainStart[];
   /** Keys of foreign virtual servers that Services also request. */
-  readonly conflicts: readonly string[];
+  readonly conflicts: readonly ServerKey[];
   /** Names of the Services that a change belongs to; empty if unknown. */
   servicesOf(change: Change): readonly ServiceName[];
 }

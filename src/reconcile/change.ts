@@ -5,7 +5,7 @@ import type { FlowSelection } from "../state/flow.ts";
 import type { IpSet } from "../state/ip-set.ts";
 import type { RealServer } from "../state/real-server.ts";
 import type { SetEntry } from "../state/set-entry.ts";
-import type { VirtualServer } from "../state/virtual-server.ts";
+import type { ServerKey, VirtualServer } from "../state/virtual-server.ts";
 
 /** Why a change is made. Dry runs, logs and tests use the same codes. */
 export type ChangeReason =
@@ -79,8 +79,7 @@ export type FamilyRuleChange = { readonly family: IpFamily } & (
   | (RuleChange & { readonly kind: "chain-remove" | "jump-insert" | "jump-remove" })
 );
 
-/** `key` identifies the virtual server. */
-export type ServerChange = { readonly key: string } & (
+export type ServerChange = { readonly key: ServerKey } & (
   | (IpvsChange & {
       readonly kind: `${"virtual" | "real"}-server-${"create" | "remove"}`;
     })
@@ -96,7 +95,7 @@ export type RealServerChange = ServerChange & { readonly kind: `real-server-${st
  */
 export interface ConntrackDelete {
   readonly kind: "conntrack-delete";
-  readonly key: string;
+  readonly key: ServerKey;
   readonly selection: FlowSelection;
 }
 

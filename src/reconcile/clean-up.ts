@@ -4,6 +4,7 @@ import type { IpAddress, IpFamily } from "../base/ip.ts";
 import { silentLogger } from "../base/log.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import type { Rule, RuleSet } from "../state/rule.ts";
+import type { ServerKey } from "../state/virtual-server.ts";
 import type { RefusedChange } from "./apply/outcome.ts";
 import { isSetInUse } from "./apply/refusal-reason.ts";
 import {
@@ -177,7 +178,7 @@ function rejectionsOf(rejected: readonly RefusedChange[]): readonly CleanUpFailu
 }
 
 function keptServer(
-  subject: string,
+  subject: ServerKey,
   ownership: OwnershipPolicy,
   { cachedServers }: Pick<Reconciler, "cachedServers">,
 ): Kept {

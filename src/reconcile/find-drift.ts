@@ -3,11 +3,12 @@
  * state, such as our own writes whose replies were lost, are not drift. Neither are drains and foreign virtual servers.
  * Pure.
  */
+import type { ServerKey } from "../state/virtual-server.ts";
 import type { Change } from "./change.ts";
 import type { Drift } from "./drift.ts";
 import { kindOf, subjectOf } from "./kinds/kinds.ts";
 import type { Differences } from "./observed/difference.ts";
-import { subjectKey } from "./subject.ts";
+import { type SubjectKey, subjectKey } from "./subject.ts";
 
 /**
  * `planned` contains all changes, including pending ones. Changes to virtual servers for which `isOwned` returns false
@@ -16,10 +17,10 @@ import { subjectKey } from "./subject.ts";
 export function findDrift(
   planned: Iterable<Change>,
   differences: Differences,
-  isOwned: (virtualServerKey: string) => boolean,
+  isOwned: (virtualServerKey: ServerKey) => boolean,
 ): readonly Drift[] {
   if (differences.isEmpty) return [];
-  const bySubject = new Map<string, readonly Drift[]>();
+  const bySubject = new Map<SubjectKey, readonly Drift[]>();
   for (const change of planned) {
     if ("key" in change && !isOwned(change.key)) continue;
     const found = kindOf(change).drift?.(change, differences) ?? [];

@@ -3,6 +3,7 @@ import type { IpAddress } from "../base/ip.ts";
 import type { DesiredView } from "../plan/desired-state.ts";
 import { dummyLinkName } from "../state/dummy-link.ts";
 import type { Rule } from "../state/rule.ts";
+import type { ServerKey } from "../state/virtual-server.ts";
 import type { Change, ChangeReason, LinkChange } from "./change.ts";
 import { type ChangePlan, servicesOfChange } from "./change-plan.ts";
 import { comparedPerPiece, union } from "./kinds/compared-keys.ts";
@@ -32,8 +33,8 @@ export interface PlanInput
   readonly cached: CachedState;
   readonly scope: Scope;
   /** Keys of foreign virtual servers that Services request. They are not in `desired` and must not be removed. */
-  readonly conflicts: ReadonlySet<string>;
-  isOwned(virtualServerKey: string): boolean;
+  readonly conflicts: ReadonlySet<ServerKey>;
+  isOwned(virtualServerKey: ServerKey): boolean;
   /** The parts of the kernel state that were read. Nothing is created in other parts. */
   readonly parts: readonly ObservedPart[];
   /** Undefined if our rules never have this form. */
@@ -135,15 +136,15 @@ function staleAtStart(desired: DesiredView): Change[] {
 }
 
 /** Whether a virtual server may be removed: it must be ours, outside excluded networks, and not in conflict. */
-function mayRemove(key: string, { cached, conflicts, ownership, isOwned }: PlanInput): boolean {
+function mayRemove(key: ServerKey, { cached, conflicts, ownership, isOwned }: PlanInput): boolean {
   const present = cached.virtualServers.get(key);
   if (present === undefined || conflicts.has(key)) return false;
   if (isExcluded(present.virtualServer, ownership)) return false;
   return ownership.foreignVirtualServers === "delete" || isOwned(key);
 }
 
-function comparedServers({ desired, cached, scope }: PlanInput): Iterable<string> {
-  const isWanted = (key: string): boolean => desired.virtualServer(key) !== undefined;
+function comparedServers({ desired, cached, scope }: PlanInput): Iterable<ServerKey> {
+  const isWanted = (key: ServerKey): boolean => desired.virtualServer(key) !== undefined;
   return (
     scope.virtualServers ??
     union(desired.virtualServerKeys(), cached.virtualServers.keys(), isWanted)

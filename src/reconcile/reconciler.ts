@@ -5,6 +5,7 @@ import { inSlices } from "../base/time-slice.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import type { DesiredView } from "../plan/desired-state.ts";
 import type { TableName } from "../state/rule.ts";
+import type { ServerKey } from "../state/virtual-server.ts";
 import { type ApplyContext, type ApplyProgress, Pass } from "./apply/pass.ts";
 import { type ChangePlan, servicesOfChange } from "./change-plan.ts";
 import { Drainer } from "./drain/drainer.ts";
@@ -235,7 +236,7 @@ export class Reconciler {
     this.#isInitialized = true;
     const view = this.#ownershipView(goal.desired, goal);
     const desired = withoutForeign(view, this.#ownership, scope);
-    const isOwned = (key: string): boolean => this.#ownership.isOwned(key);
+    const isOwned = (key: ServerKey): boolean => this.#ownership.isOwned(key);
     const mayBeOurs = this.#freshness.takeUnknownWrites();
     const input = { differences, desired, cached: this.cachedServers, mayBeOurs, isOwned };
     updateManualWeights(this.#status, goal.manualWeights, input);

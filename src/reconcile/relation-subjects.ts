@@ -49,7 +49,7 @@ export function familyOfSet(setName: string): IpFamily {
   return setName.startsWith("KUBE-6-") ? "IPv6" : "IPv4";
 }
 
-export function denialsIn(planned: RuleSet | undefined): ReadonlyMap<string, Rule> {
+export function denialsIn(planned: RuleSet | undefined): ReadonlyMap<DenialKey, Rule> {
   const chain = planned?.chains.find(({ name }) => name === nodeFirewall);
   return new Map(
     (chain?.rules ?? []).flatMap((rule) =>
@@ -62,6 +62,9 @@ export function denialsIn(planned: RuleSet | undefined): ReadonlyMap<string, Rul
   );
 }
 
-export function denialKey(protocolNumber: number, address: string, port: number): string {
-  return `${protocolNumber} ${address} ${port}`;
+/** Identifies a virtual server that a rule denies to this node. */
+export type DenialKey = string & { readonly __brand: "DenialKey" };
+
+export function denialKey(protocolNumber: number, address: string, port: number): DenialKey {
+  return `${protocolNumber} ${address} ${port}` as DenialKey;
 }

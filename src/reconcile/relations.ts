@@ -52,6 +52,7 @@ import {
 import type { CachedState } from "./observed/cached-state.ts";
 import { addressSetRoles, nodePortSetRoles } from "./ownership/set-marks.ts";
 import {
+  type DenialKey,
   denialKey,
   denialsIn,
   familyOfSet,
@@ -61,7 +62,7 @@ import {
   limitedServer,
   marksOfRanges,
 } from "./relation-subjects.ts";
-import { type Subject, type SubjectType, subjectKey } from "./subject.ts";
+import { type Subject, type SubjectKey, type SubjectType, subjectKey } from "./subject.ts";
 
 export interface RelationView {
   readonly cached: CachedState;
@@ -77,8 +78,8 @@ export interface RelationView {
   >;
   /** The planned rules. A family without planned rules has none of our chains. */
   readonly rules: ReadonlyMap<IpFamily, RuleSet>;
-  /** Resources, by key, that satisfy no dependency because third parties have recently removed them too often. */
-  readonly distrusted: ReadonlyMap<string, Subject>;
+  /** Resources that satisfy no dependency because third parties have recently removed them too often. */
+  readonly distrusted: ReadonlyMap<SubjectKey, Subject>;
 }
 
 /** Satisfied if the resource exists and is at least as strict as planned. */
@@ -102,14 +103,14 @@ const tunnelChains = [
 type SubjectOf<Type extends SubjectType> = Extract<Subject, { readonly type: Type }>;
 
 /** Keys of subjects that are assumed not to exist. */
-type Lost = ReadonlySet<string>;
+type Lost = ReadonlySet<SubjectKey>;
 
 const nothingLost: Lost = new Set();
 
 export class Relations {
   readonly #view: RelationView;
   /** The planned rules that block this node, by virtual server. */
-  readonly #denials = new Map<IpFamily, ReadonlyMap<string, Rule>>();
+  readonly #denials = new Map<IpFamily, ReadonlyMap<DenialKey, Rule>>();
   /** Results of chain comparisons, valid while the cached rules are unchanged. */
   #compared: { rules: unknown; version: number; readonly strict: Map<string, boolean> } = {
     ...{ rules: undefined, version: 0, strict: new Map() },

@@ -1,4 +1,5 @@
 import type { IpFamily } from "../base/ip.ts";
+import type { ServerKey } from "../state/virtual-server.ts";
 import type { ConntrackPass, Outcomes, RefusedChange, UnknownOutcome } from "./apply/outcome.ts";
 import type { ChangeKind } from "./change.ts";
 import { type ChangePlan, emptyPlan } from "./change-plan.ts";
@@ -41,11 +42,11 @@ export interface SyncReport {
   /** Checks of the connection table, at most one per family. */
   readonly conntrackPasses: readonly ConntrackPass[];
   /** Keys of virtual servers that are not changed: foreign ones, and undesired ones in excluded networks. */
-  readonly foreignServers: readonly string[];
+  readonly foreignServers: readonly ServerKey[];
   /** Foreign virtual servers that Services also request. */
-  readonly conflicts: readonly string[];
+  readonly conflicts: readonly ServerKey[];
   /** Foreign virtual servers that may be ours. */
-  readonly possiblyOwned: readonly string[];
+  readonly possiblyOwned: readonly ServerKey[];
   /** Third-party changes since the previous sync, and the reaction to each. */
   readonly drifts: readonly FoundDrift[];
   /** Repairs that a third party keeps reverting. */

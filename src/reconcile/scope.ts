@@ -4,12 +4,13 @@ import type { IpAddress } from "../base/ip.ts";
 import type { ServiceName } from "../base/service-name.ts";
 import type { DirtyKeys } from "../plan/dirty-keys.ts";
 import type { SetEntry } from "../state/set-entry.ts";
+import type { ServerKey } from "../state/virtual-server.ts";
 import type { Differences } from "./observed/difference.ts";
 import type { Subject } from "./subject.ts";
 
 /** The keys to compare. Undefined means all keys, because everything of that type was observed. Grows between syncs. */
 export class Scope {
-  readonly #virtualServers = new Set<string>();
+  readonly #virtualServers = new Set<ServerKey>();
   readonly #setEntries = new Map<string, Set<SetEntry>>();
   readonly #addresses = new Set<IpAddress>();
   readonly #formerServices = new Map<string, ServiceName>();
@@ -20,7 +21,7 @@ export class Scope {
   areAllServers = false;
   areAllMembers = false;
 
-  get virtualServers(): ReadonlySet<string> | undefined {
+  get virtualServers(): ReadonlySet<ServerKey> | undefined {
     if (this.areAllServers) return undefined;
     this.#takeMarks();
     return this.#virtualServers;
@@ -64,7 +65,7 @@ export class Scope {
     for (const name of sets.keys()) this.resizableSets.add(name);
   }
 
-  includeServer(key: string): void {
+  includeServer(key: ServerKey): void {
     this.#virtualServers.add(key);
   }
 

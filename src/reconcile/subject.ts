@@ -1,7 +1,9 @@
 /** Identifies the subject of a change, a drift or a rejection. Pure. */
-import type { IpAddress, IpFamily } from "../base/ip.ts";
+
+import type { HostPort, IpAddress, IpFamily } from "../base/ip.ts";
 import type { TableName } from "../state/rule.ts";
 import type { SetEntry } from "../state/set-entry.ts";
+import type { ServerKey } from "../state/virtual-server.ts";
 
 export type Subject =
   | { readonly type: "module"; readonly module: string }
@@ -16,10 +18,14 @@ export type Subject =
       readonly table: TableName;
       readonly chainName: string;
     }
-  | { readonly type: "virtual-server"; readonly virtualServer: string }
-  | { readonly type: "real-server"; readonly virtualServer: string; readonly realServer: string }
+  | { readonly type: "virtual-server"; readonly virtualServer: ServerKey }
+  | {
+      readonly type: "real-server";
+      readonly virtualServer: ServerKey;
+      readonly realServer: HostPort;
+    }
   | { readonly type: "address"; readonly address: IpAddress }
-  | { readonly type: "conntrack"; readonly virtualServer: string };
+  | { readonly type: "conntrack"; readonly virtualServer: ServerKey };
 
 export type SubjectType = Subject["type"];
 
@@ -54,6 +60,8 @@ export function countedText(first: Subject, others: number): string {
 }
 
 /** A key for maps. It is never parsed. */
-export function subjectKey(subject: Subject): string {
-  return `${subject.type} ${subjectText(subject)}`;
+export type SubjectKey = string & { readonly __brand: "SubjectKey" };
+
+export function subjectKey(subject: Subject): SubjectKey {
+  return `${subject.type} ${subjectText(subject)}` as SubjectKey;
 }

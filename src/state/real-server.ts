@@ -1,4 +1,4 @@
-import { hostPort, type IpAddress } from "../base/ip.ts";
+import { type HostPort, hostPort, type IpAddress } from "../base/ip.ts";
 
 /** IP_VS_CONN_F_TUNNEL: the packet is sent unchanged to the real server, which is a node, inside another IP packet. */
 export const tunnelMethod = 2;
@@ -44,7 +44,7 @@ export interface ObservedRealServer extends RealServer {
 }
 
 /** Identifies a real server within a virtual server: `10.244.1.5:8080`, `[fd00:244::5]:8080`. */
-export function realServerKey(id: RealServerId): string {
+export function realServerKey(id: RealServerId): HostPort {
   return hostPort(id.address, id.port);
 }
 

@@ -54,14 +54,22 @@ export const virtualServerFlags = {
  * Identifies a virtual server as text: `TCP 10.96.0.1:443`, `UDP [fd00::a]:53`, `FWM 65537 IPv4`. Virtual servers never
  * have an ICMP key.
  */
+export type ServerKey = string & { readonly __brand: "ServerKey" };
+
 export function virtualServerKey(id: {
   readonly protocol: string;
   readonly address: string;
   readonly port: number;
-}): string {
-  if (id.protocol === "FWM") return `FWM ${id.port} ${familyOf(id.address as IpAddress)}`;
+}): ServerKey {
+  const { port } = id;
+  if (id.protocol === "FWM") return toServerKey(`FWM ${port} ${familyOf(id.address as IpAddress)}`);
   // `join` creates a flat string. A template would keep its parts in memory for each of tens of thousands of keys.
-  return [id.protocol, " ", hostPort(id.address, id.port)].join("");
+  return toServerKey([id.protocol, " ", hostPort(id.address, port)].join(""));
+}
+
+/** Takes a recorded key. It is not checked: a text that is not a key matches no virtual server. */
+export function toServerKey(text: string): ServerKey {
+  return text as ServerKey;
 }
 
 /** Whether two virtual servers with the same key have the same parameters, so that no update is needed. */

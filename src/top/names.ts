@@ -3,6 +3,7 @@ import { foreignReason, lostReason } from "../answer/reasons.ts";
 import { type ServiceRow, serverKeyOf } from "../answer/rows.ts";
 import type { Clock } from "../base/clock.ts";
 import { errorText } from "../base/error-text.ts";
+import type { ServerKey } from "../state/virtual-server.ts";
 
 export type ReadNames = () => Promise<NamesAnswer>;
 
@@ -14,7 +15,7 @@ export type NamesAnswer =
 export type Owner = Pick<ServiceRow, "namespace" | "name" | "portName">;
 
 /** The Services by virtual server key. */
-export type Owners = ReadonlyMap<string, Owner>;
+export type Owners = ReadonlyMap<ServerKey, Owner>;
 
 export function ownersOf(rows: readonly ServiceRow[]): Owners {
   const own = rows.filter(({ reason }) => reason !== lostReason && reason !== foreignReason);
@@ -38,7 +39,7 @@ export class NameLookup {
   #asking: Promise<void> | undefined;
   #askedAtMs = Number.NEGATIVE_INFINITY;
   /** Virtual servers without a name in the last answer. They do not cause another lookup. */
-  #nameless: ReadonlySet<string> = new Set();
+  #nameless: ReadonlySet<ServerKey> = new Set();
 
   constructor(read: ReadNames, clock: Clock) {
     this.#read = read;
@@ -55,7 +56,7 @@ export class NameLookup {
   }
 
   /** Starts a lookup if one of these virtual servers is new and has no name. Resolves when the lookup has ended. */
-  async ask(keys: Iterable<string>): Promise<void> {
+  async ask(keys: Iterable<ServerKey>): Promise<void> {
     const unnamed = [...keys].filter((key) => !this.#owners.has(key));
     if (unnamed.every((key) => this.#nameless.has(key))) return;
     if (this.#asking === undefined) {

@@ -3,11 +3,11 @@ import type { TrafficEndpoint, TrafficFigures, TrafficRow } from "../answer/traf
 import { labelOf } from "../answer/traffic-view.ts";
 import { type RealServerId, realServerKey } from "../state/real-server.ts";
 import { addConnections, addTraffic } from "../state/traffic.ts";
-import { type VirtualServerId, virtualServerKey } from "../state/virtual-server.ts";
+import { type ServerKey, type VirtualServerId, virtualServerKey } from "../state/virtual-server.ts";
 import type { Owners } from "./names.ts";
 import type { SortKey } from "./options.ts";
 
-export function rowsOf<Server extends VirtualServerId & { readonly key: string }>(
+export function rowsOf<Server extends VirtualServerId & { readonly key: ServerKey }>(
   servers: readonly Server[],
   owners: Owners,
   figuresOf: (server: Server) => TrafficFigures,

@@ -1,4 +1,4 @@
-import { type Cidr, cidrContains, parseIpAddress } from "../base/ip.ts";
+import { type Cidr, cidrContains, type HostPort, parseIpAddress } from "../base/ip.ts";
 import { none } from "../base/none.ts";
 import type { Backend } from "./service-listeners.ts";
 
@@ -9,7 +9,7 @@ import type { Backend } from "./service-listeners.ts";
 const mostClients = 100_000;
 
 interface Tie {
-  readonly key: string;
+  readonly key: HostPort;
   readonly usedAtMs: number;
 }
 

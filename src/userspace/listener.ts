@@ -1,4 +1,5 @@
 import type { Clock } from "../base/clock.ts";
+import type { HostPort } from "../base/ip.ts";
 import type { Logger } from "../base/log.ts";
 import type { Balancer } from "./balancer.ts";
 import type { ServiceListener } from "./service-listeners.ts";
@@ -54,7 +55,7 @@ export interface Listener {
    * Moves UDP clients whose backend is not in `serving` (backend keys) to a different backend. Does not affect TCP
    * connections.
    */
-  keepTo(serving: ReadonlySet<string>): void;
+  keepTo(serving: ReadonlySet<HostPort>): void;
   /** Closes all open connections. */
   cut(): void;
   /** Number of TCP connections, or of UDP clients that are not idle. */

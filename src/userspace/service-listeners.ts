@@ -1,5 +1,5 @@
 import type { EndpointSliceRecord, ServiceRecord } from "../api/objects.ts";
-import type { IpAddress, IpFamily } from "../base/ip.ts";
+import type { HostPort, IpAddress, IpFamily } from "../base/ip.ts";
 import type { Endpoint } from "../model/endpoints.ts";
 import { type ServicePort, servicePortName } from "../model/service-port.ts";
 import { chooseEndpoints } from "../model/topology.ts";
@@ -15,8 +15,7 @@ import { admitWith, planPorts, servedPart } from "../plan/planner.ts";
 
 /** An endpoint to which a connection can be forwarded. */
 export interface Backend {
-  /** `address:port`. */
-  readonly key: string;
+  readonly key: HostPort;
   readonly address: IpAddress;
   readonly port: number;
 }
@@ -49,7 +48,7 @@ export interface ServiceListener {
   readonly affinitySeconds: number;
   readonly backends: readonly Backend[];
   /** Keys of all serving endpoints, whether or not they get new connections. UDP clients may keep them. */
-  readonly serving: ReadonlySet<string>;
+  readonly serving: ReadonlySet<HostPort>;
 }
 
 /**

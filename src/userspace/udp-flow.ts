@@ -1,6 +1,6 @@
 import { createSocket, type Socket } from "node:dgram";
 import type { Clock } from "../base/clock.ts";
-import { familyOf } from "../base/ip.ts";
+import { familyOf, type HostPort } from "../base/ip.ts";
 import type { Backend } from "./service-listeners.ts";
 
 export interface UdpFlowContext {
@@ -18,7 +18,7 @@ const mostQueuedBytes = 1_048_576;
 
 /** Forwards one client's datagrams to one backend, and the replies. */
 export class UdpFlow {
-  readonly backendKey: string;
+  readonly backendKey: HostPort;
   readonly #parts: UdpFlowContext;
   readonly #socket: Socket;
   readonly #waiting: Uint8Array[] = [];

@@ -2,6 +2,7 @@ import { createSocket, type RemoteInfo, type Socket } from "node:dgram";
 import { once } from "node:events";
 import { isIPv6 } from "node:net";
 import { errorText } from "../base/error-text.ts";
+import type { HostPort } from "../base/ip.ts";
 import type { ListenAddress, Listener, ListenerContext, LocalPorts } from "./listener.ts";
 import { UdpFlow } from "./udp-flow.ts";
 
@@ -48,7 +49,7 @@ export class UdpListener implements Listener {
     }
   }
 
-  keepTo(serving: ReadonlySet<string>): void {
+  keepTo(serving: ReadonlySet<HostPort>): void {
     for (const flow of this.#flows.values()) if (!serving.has(flow.backendKey)) flow.close();
   }
 

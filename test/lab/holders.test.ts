@@ -4,6 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
+import { toServerKey } from "../../src/state/virtual-server.ts";
 import { nodeSetUp } from "../golden/node-set-up.ts";
 import { ClusterNode } from "../support/cluster-node.ts";
 import {
@@ -16,7 +17,7 @@ import {
 import { type ApiObject, endpointSlice, service } from "../support/objects.ts";
 
 const address = "198.51.100.7";
-const key = `TCP ${address}:80`;
+const key = toServerKey(`TCP ${address}:80`);
 
 interface Claimant {
   readonly name: string;

@@ -1,11 +1,12 @@
 /** Services that claim the same address and port in different ways. */
 import type { ServiceRecord } from "../../src/api/objects.ts";
+import { type ServerKey, toServerKey } from "../../src/state/virtual-server.ts";
 import { ip, portRecord, serviceRecord } from "./records.ts";
 
 /** An address that serves node ports on the node in `planOptions`, so that all kinds of claims can conflict there. */
 export const claimedAddress = "192.168.10.11";
 export const claimedPort = 30_080;
-export const claimedKey: string = `TCP ${claimedAddress}:${claimedPort}`;
+export const claimedKey: ServerKey = toServerKey(`TCP ${claimedAddress}:${claimedPort}`);
 
 export type Way = "cluster IP" | "node port" | "load-balancer IP" | "external IP";
 

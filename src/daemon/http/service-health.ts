@@ -2,7 +2,9 @@ import type { ServiceName } from "../../api/objects.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { IpAddress, IpFamily } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
+import { type FamilyServiceKey, familyServiceKey } from "../../base/service-name.ts";
 import { claimRanks, type Holders } from "../../plan/claims/claim.ts";
+import { type HealthPortKey, healthPortKey } from "../../plan/claims/claimed-keys.ts";
 import { type ClaimingPlan, PortClaims } from "../../plan/claims/port-claims.ts";
 import type { ServicePlan } from "../../plan/planner.ts";
 import type { ServicePortPlan } from "../../plan/service-port-plan.ts";
@@ -11,7 +13,7 @@ import { keepFairly } from "./fair-connections.ts";
 import { type HttpAnswer, HttpListener, type HttpListenerOptions } from "./http-listener.ts";
 
 /** A health-check node port of a Service (type LoadBalancer, external policy Local) in one family. */
-export interface ServiceHealthCheck extends ClaimingPlan {
+export interface ServiceHealthCheck extends ClaimingPlan<HealthPortKey> {
   readonly service: ServiceName;
   readonly family: IpFamily;
   readonly port: number;
@@ -62,8 +64,8 @@ export class ServiceHealthServers {
   readonly #dependencies: ServiceHealthDependencies;
   readonly #makeListener: MakeListener;
   readonly #boundConnections = keepFairly(maxConnections);
-  readonly #checks = new Map<string, ServiceHealthCheck>();
-  readonly #claims: PortClaims<ServiceHealthCheck>;
+  readonly #checks = new Map<FamilyServiceKey, ServiceHealthCheck>();
+  readonly #claims: PortClaims<ServiceHealthCheck, HealthPortKey>;
   #open = new Map<string, OpenPort>();
   /** The addresses at the last {@link serve}, as JSON. If they change, listeners must be updated. */
   #servedAddresses = "";
@@ -77,13 +79,13 @@ export class ServiceHealthServers {
   }
 
   /** The owners of the ports that Services claim. */
-  get claims(): Pick<PortClaims<ServiceHealthCheck>, "lost" | "contestedHolders"> {
+  get claims(): Pick<PortClaims<ServiceHealthCheck, HealthPortKey>, "lost" | "contestedHolders"> {
     return this.#claims;
   }
 
   /** Records a Service plan's health check. Listeners are opened and closed only by {@link serve}. */
   note(plan: HealthPlan): void {
-    const key = `${plan.family} ${plan.service}`;
+    const key = familyServiceKey(plan.family, plan.service);
     const check = healthCheckOf(plan);
     const before = this.#checks.get(key);
     if (check === undefined) this.#checks.delete(key);
@@ -170,7 +172,6 @@ function healthCheckOf(plan: HealthPlan): ServiceHealthCheck | undefined {
   if (first === undefined || first.servicePort.healthCheckNodePort === 0) return undefined;
   const { servicePort } = first;
   const port = servicePort.healthCheckNodePort;
-  const key = `health-check node port ${port} (${family})`;
-  const claims = [{ key, rank: claimRanks["node-port"] }];
+  const claims = [{ key: healthPortKey(port, family), rank: claimRanks["node-port"] }];
   return { service, family, port, localReadyCount, servicePort, claims };
 }

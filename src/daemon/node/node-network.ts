@@ -4,7 +4,7 @@
  */
 import type { EndpointSliceRecord } from "../../api/objects.ts";
 import type { ServerEndpoint } from "../../api/source.ts";
-import { familyOf, type IpAddress } from "../../base/ip.ts";
+import { familyOf, type HostPort, hostPort, type IpAddress } from "../../base/ip.ts";
 import { Networks } from "../../base/networks.ts";
 import type { DummyLink, Sysctl, TunnelLinks } from "../../kernel/kernel.ts";
 import type { ReservedReason } from "../../plan/options.ts";
@@ -24,8 +24,7 @@ export interface NodeNetwork {
   readonly gateways: ReadonlySet<IpAddress>;
   /** Pod CIDRs. External and load-balancer IPs inside them are not served. */
   readonly podNetworks: Networks;
-  /** Addresses and ports of API servers, as {@link serverKey} writes them. */
-  readonly apiServers: ReadonlySet<string>;
+  readonly apiServers: ReadonlySet<HostPort>;
   /** If true, the kernel rejects IPv6 addresses on kube-ipvs0. */
   readonly isIpv6Disabled: boolean;
   /** Other software's links that receive all tunneled packets. Only read if tunnel forwarding is on. */
@@ -87,7 +86,7 @@ export async function readNodeNetwork(
     reserved,
     gateways,
     podNetworks,
-    apiServers: new Set(servers.map(serverKey)),
+    apiServers: new Set(servers.map(({ address, port }) => hostPort(address, port))),
     isIpv6Disabled: isIpv6Disabled(kernel),
   };
 }
@@ -113,11 +112,6 @@ function isIpv6Disabled({ sysctl, link }: NetworkReader): boolean {
   return (read(link.name) ?? read("default")) === "1";
 }
 
-/** A server's key, such as `10.0.0.1 6443`. */
-function serverKey({ address, port }: ServerEndpoint): string {
-  return `${address} ${port}`;
-}
-
 /** Maximum number of servers to remember. No control plane has this many. */
 const maxServers = 256;
 
@@ -129,10 +123,10 @@ const maxServers = 256;
 export function rememberServers(
   read: () => readonly ServerEndpoint[],
 ): () => readonly ServerEndpoint[] {
-  const known = new Map<string, ServerEndpoint>();
+  const known = new Map<HostPort, ServerEndpoint>();
   return () => {
     for (const server of read()) {
-      if (known.size < maxServers) known.set(serverKey(server), server);
+      if (known.size < maxServers) known.set(hostPort(server.address, server.port), server);
     }
     return [...known.values()];
   };

@@ -7,7 +7,7 @@ import { servicePortName } from "../../model/service-port.ts";
 import { type Claim, type Holder, type Holders, holderOf } from "../../plan/claims/claim.ts";
 import type { UndecidedClaim } from "../../plan/claims/claims.ts";
 import type { Match, Rule } from "../../state/rule.ts";
-import { virtualServerKey } from "../../state/virtual-server.ts";
+import { type ServerKey, virtualServerKey } from "../../state/virtual-server.ts";
 import { portalChains } from "../../userspace/portal-rules.ts";
 
 type RulesMode = "iptables" | "userspace";
@@ -57,8 +57,8 @@ export async function findHoldersInRules(
   undecided: readonly UndecidedClaim<Claim>[],
   iptables: Pick<Iptables, "observe">,
   family: IpFamily,
-): Promise<Holders> {
-  const holders = new Map<string, Holder>();
+): Promise<Holders<ServerKey>> {
+  const holders = new Map<ServerKey, Holder>();
   const ofFamily = undecided.filter(
     ({ claims: [first] }) => first?.plan.servicePort.family === family,
   );

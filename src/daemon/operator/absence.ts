@@ -1,15 +1,17 @@
 /** Explains why a desired object is not in the kernel, with the same reason codes as in logs and metrics. Pure. */
+import type { HostPort } from "../../base/ip.ts";
 import type { ServiceName } from "../../base/service-name.ts";
 import { type Subject, subjectKey } from "../../reconcile/subject.ts";
+import type { ServerKey } from "../../state/virtual-server.ts";
 import type { SyncHistory } from "../report/sync-history.ts";
 
 export interface Absence {
   /** Whether this virtual server belongs to a third party. */
-  isForeign(virtualServerKey: string): boolean;
+  isForeign(virtualServerKey: ServerKey): boolean;
   /** The Service's annotations that have no effect, such as `kube-ipvs.io/scheduler: scheduler-not-allowed`. */
   ignoredAnnotations(service: ServiceName): readonly string[];
   /** Whether kube-ipvs keeps a weight of this real server that a third party set. */
-  isManualWeight(virtualServerKey: string, realServerKey: string): boolean;
+  isManualWeight(virtualServerKey: ServerKey, realServerKey: HostPort): boolean;
   /**
    * The reason code. An errno name such as `EEXIST`: the kernel rejected the object. `blocked`: the object depends on a
    * rejected one. `reverted`: a third party keeps reverting the object. `pending`: any other reason.

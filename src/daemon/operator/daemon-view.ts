@@ -11,6 +11,7 @@ import type { ClusterPlan } from "../../plan/cluster-plan.ts";
 import type { Frontend } from "../../plan/frontends.ts";
 import type { Reconciler } from "../../reconcile/reconciler.ts";
 import type { RuleSet } from "../../state/rule.ts";
+import type { ServerKey } from "../../state/virtual-server.ts";
 import type { OpenListener } from "../../userspace/listener.ts";
 import type { SyncHistory } from "../report/sync-history.ts";
 import type { Ejections } from "../weights/ejections.ts";
@@ -56,7 +57,7 @@ export interface ObjectsView extends Pick<DaemonView, "config" | "clock" | "fami
    * The Service that owns this address and port instead of `port`. Undefined if `port` owns it. `key` is a
    * `virtualServerKey`.
    */
-  lostTo(port: ServicePort, key: string): LostTo | undefined;
+  lostTo(port: ServicePort, key: ServerKey): LostTo | undefined;
   /** Why a service port is not served. Undefined if it is served. */
   absentReason(port: ServicePort, family: IpFamily): string | undefined;
   /** The addresses and ports on which a service port is served. */

@@ -1,8 +1,10 @@
 /** Rows for draining real servers, oldest first, with their remaining connections. */
 
 import type { DrainRow, DrainTimes } from "../../answer/rows.ts";
+import type { HostPort } from "../../base/ip.ts";
 import { type Drain, mayBeUdp, protocolOf } from "../../reconcile/drain/drains.ts";
 import { type ObservedRealServer, realServerKey } from "../../state/real-server.ts";
+import type { ServerKey } from "../../state/virtual-server.ts";
 import { toTenth } from "./ages.ts";
 import type { DaemonView } from "./daemon-view.ts";
 import { namesOf } from "./row-fields.ts";
@@ -34,7 +36,7 @@ export async function* drainRows(
 async function readServers(
   drains: readonly Drain[],
   { ipvs }: DaemonView,
-): Promise<ReadonlyMap<string, ReadonlyMap<string, ObservedRealServer>>> {
+): Promise<ReadonlyMap<ServerKey, ReadonlyMap<HostPort, ObservedRealServer>>> {
   const ids = new Map(drains.map((drain) => [drain.virtualServerKey, drain.virtualServer]));
   const lists = await ipvs.listRealServers([...ids.values()]);
   return new Map(

@@ -1,5 +1,6 @@
 /** Finds virtual servers whose real servers a third party changed since the last verification. */
 import { type RealServer, realServerKey } from "../../state/real-server.ts";
+import type { ServerKey } from "../../state/virtual-server.ts";
 import { type Absence, absenceOf } from "./absence.ts";
 import type { DaemonView } from "./daemon-view.ts";
 
@@ -8,7 +9,7 @@ import type { DaemonView } from "./daemon-view.ts";
  * kube-ipvs keeps is not drift. `observed` contains the virtual server's real servers in the kernel.
  */
 export function hasDrifted(
-  key: string,
+  key: ServerKey,
   observed: readonly RealServer[],
   { plan, reconciler }: Pick<DaemonView, "plan" | "reconciler">,
   { isForeign, isManualWeight }: Pick<Absence, "isForeign" | "isManualWeight">,

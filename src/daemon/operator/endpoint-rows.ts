@@ -3,6 +3,7 @@
  */
 
 import type { DrainTimes, EndpointRow } from "../../answer/rows.ts";
+import type { HostPort } from "../../base/ip.ts";
 import type { Endpoint } from "../../model/endpoints.ts";
 import { isPolicyLocal } from "../../plan/frontends.ts";
 import type { Preference } from "../../plan/preference.ts";
@@ -12,6 +13,7 @@ import {
   type RealServer,
   realServerKey,
 } from "../../state/real-server.ts";
+import type { ServerKey } from "../../state/virtual-server.ts";
 import type { Absence } from "./absence.ts";
 import type { DaemonView, ObjectsView } from "./daemon-view.ts";
 import { drainTimes } from "./drain-rows.ts";
@@ -46,7 +48,7 @@ export function presentServers(
 export function endpointRows(input: EndpointsInput, context: RowContext): readonly EndpointRow[] {
   const { key, serverReason } = input;
   const present = serverReason === undefined ? (presentServers(input, context) ?? []) : [];
-  const byKey = new Map<string, RealServer>(present.map((one) => [realServerKey(one), one]));
+  const byKey = new Map<HostPort, RealServer>(present.map((one) => [realServerKey(one), one]));
   const wanted = new Set(input.realServers.map(realServerKey));
   const hasOnlyLocal = isOnlyLocal(input, wanted);
   const named = input.endpoints().map((endpoint) => {
@@ -96,7 +98,7 @@ function namedEndpoint({
 
 function serverFields(
   server: RealServer | undefined,
-  key: string,
+  key: ServerKey,
   { view }: RowContext,
 ): Partial<EndpointRow> {
   if (server === undefined || view.mode !== "ipvs") return {};
@@ -169,7 +171,7 @@ function notChosenReason(
 /** Whether the traffic policy is Local and only endpoints on this node were chosen. */
 function isOnlyLocal(
   { servicePort, kind, endpoints }: WantedFrontend,
-  chosen: ReadonlySet<string>,
+  chosen: ReadonlySet<HostPort>,
 ): boolean {
   return (
     isPolicyLocal(servicePort, kind) &&

@@ -18,7 +18,7 @@ import {
   portEntry,
   type SetEntry,
 } from "../../state/set-entry.ts";
-import { markServerId, virtualServerKey } from "../../state/virtual-server.ts";
+import { markServerId, type ServerKey, virtualServerKey } from "../../state/virtual-server.ts";
 import type { DaemonView } from "./daemon-view.ts";
 import { namesOf } from "./row-fields.ts";
 import { serviceRows } from "./service-rows.ts";
@@ -71,7 +71,7 @@ export async function ipvsFacts(
  * Keys of the virtual server at an address and port, and of the firewall-mark virtual servers whose port range or
  * tunnel contains that address and port.
  */
-function keysOf({ plan: { desired } }: DaemonView, destination: Destination): readonly string[] {
+function keysOf({ plan: { desired } }: DaemonView, destination: Destination): readonly ServerKey[] {
   const family = familyOf(destination.address);
   const marked = [...desired.ranges(family), ...desired.tunnels(family)]
     .filter((one) => serves(one, destination))
@@ -126,7 +126,10 @@ function* forwardOf(
   return [];
 }
 
-async function rowsOf(view: DaemonView, keys: ReadonlySet<string>): Promise<readonly ServiceRow[]> {
+async function rowsOf(
+  view: DaemonView,
+  keys: ReadonlySet<ServerKey>,
+): Promise<readonly ServiceRow[]> {
   const services = new Set([...keys].flatMap((key) => view.plan.desired.servicesOfServer(key)));
   const rows: ServiceRow[] = [];
   for (const service of services) {

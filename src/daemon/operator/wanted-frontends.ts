@@ -20,7 +20,11 @@ import type { Preference } from "../../plan/preference.ts";
 import type { ServicePortPlan } from "../../plan/service-port-plan.ts";
 import { isTunnel, type RealServerId, realServerKey } from "../../state/real-server.ts";
 import { type ServedRange, serves } from "../../state/served-range.ts";
-import { type VirtualServer, virtualServerKey } from "../../state/virtual-server.ts";
+import {
+  type ServerKey,
+  type VirtualServer,
+  virtualServerKey,
+} from "../../state/virtual-server.ts";
 import { type DaemonView, type ObjectsView, objectsOf } from "./daemon-view.ts";
 
 /** An address and port of a Service, with all the data for a row. */
@@ -35,7 +39,7 @@ export interface WantedFrontend {
     readonly scheduler: string;
   };
   /** The virtual server's key. */
-  readonly key: string;
+  readonly key: ServerKey;
   /** The packets that the virtual server serves. Undefined unless it has a firewall mark. */
   readonly range?: ServedRange;
   /** Undefined if the Service has no topology preference, or if its traffic policy is Local. */

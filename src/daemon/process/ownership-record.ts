@@ -4,9 +4,11 @@
  * written after the kernel is changed. If the program is killed in between, the next run relies on the kernel state.
  */
 import { isRecord } from "../../base/is-record.ts";
-import type { Holder, Holders } from "../../plan/claims/claim.ts";
+import type { ClaimKey, Holder, Holders } from "../../plan/claims/claim.ts";
+import { toClaimKey } from "../../plan/claims/claimed-keys.ts";
 import type { HolderRecord } from "../../plan/claims/holder-record.ts";
 import type { OwnershipRecord } from "../../reconcile/ownership/ownership.ts";
+import { type ServerKey, toServerKey } from "../../state/virtual-server.ts";
 import { type StateFile, textsIn } from "./state-file.ts";
 
 /**
@@ -65,20 +67,20 @@ function holdersFrom(value: unknown): Holders {
   if (!isRecord(value)) return new Map();
   const entries = Object.entries(value).slice(0, maxKeys);
   return new Map(
-    entries.flatMap(([key, holder]): (readonly [string, Holder])[] => {
+    entries.flatMap(([key, holder]): (readonly [ClaimKey, Holder])[] => {
       if (!Array.isArray(holder)) return [];
       const [service, createdAtSeconds] = holder as readonly unknown[];
       if (typeof service !== "string" || typeof createdAtSeconds !== "number") return [];
-      return [[key, { service, createdAtSeconds }]];
+      return [[toClaimKey(key), { service, createdAtSeconds }]];
     }),
   );
 }
 
 /** Undefined, which removes the section, if there are no keys. */
-function keysOf(keys: ReadonlySet<string>): readonly string[] | undefined {
+function keysOf(keys: ReadonlySet<ServerKey>): readonly string[] | undefined {
   return keys.size === 0 ? undefined : [...keys].slice(0, maxKeys);
 }
 
-function keysFrom(value: unknown): ReadonlySet<string> {
-  return new Set(textsIn(value).slice(0, maxKeys));
+function keysFrom(value: unknown): ReadonlySet<ServerKey> {
+  return new Set(textsIn(value).slice(0, maxKeys).map(toServerKey));
 }

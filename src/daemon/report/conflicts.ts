@@ -7,6 +7,7 @@ import type { LimitedService, LimitKind } from "../../model/shares.ts";
 import type { ClaimReason, LostClaim } from "../../plan/claims/claim.ts";
 import type { OwnedReservedAddress } from "../../plan/frontends.ts";
 import type { ReservedReason } from "../../plan/options.ts";
+import type { ServerKey } from "../../state/virtual-server.ts";
 import type { WaitingClaim } from "../node/unchecked-claims.ts";
 
 export type ConflictReason =
@@ -78,7 +79,7 @@ export interface Claimed {
       reserved(): readonly OwnedReservedAddress[];
     };
     /** The service port that claims a virtual server. Undefined in modes without virtual servers. */
-    claimantOf?(virtualServer: string): string | undefined;
+    claimantOf?(virtualServer: ServerKey): string | undefined;
   };
   /** External IPs that are pending until a list of Nodes arrives. */
   readonly waitingClaims: readonly WaitingClaim[];
@@ -89,7 +90,7 @@ export interface Claimed {
 /** Lists all conflicts. `foreignServers` are the keys of claimed virtual servers that belong to a third party. */
 export function conflictsOf(
   { desired, lostHealthPorts, limitedServices, waitingClaims }: Claimed,
-  foreignServers: readonly string[],
+  foreignServers: readonly ServerKey[],
 ): readonly Conflict[] {
   return [
     ...desired.claims.lost().map(claimConflict),

@@ -6,6 +6,7 @@ import type { AnnotationProblem } from "../../model/tuning.ts";
 import type { ManualWeight } from "../../reconcile/status/manual-weights.ts";
 import type { ReconcileConflict } from "../../reconcile/status/repairs.ts";
 import { subjectKey, subjectText } from "../../reconcile/subject.ts";
+import type { ServerKey } from "../../state/virtual-server.ts";
 import { annotationEvent } from "./events.ts";
 import type { Finding } from "./findings.ts";
 
@@ -98,7 +99,7 @@ export function foreignServerFinding({ virtualServer }: FoundServer): Finding {
 }
 
 export interface FoundServer {
-  readonly virtualServer: string;
+  readonly virtualServer: ServerKey;
 }
 
 /** A virtual server that is ours according to its real servers alone. The operator must decide whether to remove it. */

@@ -6,6 +6,7 @@ import type { ManualWeight } from "../../reconcile/status/manual-weights.ts";
 import type { Rejection } from "../../reconcile/status/rejection.ts";
 import type { ReconcileConflict } from "../../reconcile/status/repairs.ts";
 import { subjectKey, subjectText } from "../../reconcile/subject.ts";
+import type { ServerKey } from "../../state/virtual-server.ts";
 import type { Conflict } from "./conflicts.ts";
 import type { Lasting } from "./findings.ts";
 import type { IgnoredAnnotation } from "./sync-findings.ts";
@@ -59,10 +60,10 @@ export class SyncHistory {
   /** Weights that a third party set and that kube-ipvs keeps. */
   manualWeights: readonly ManualWeight[] = [];
   /** Keys of foreign virtual servers. */
-  foreignServers: readonly string[] = [];
-  possiblyOwned: readonly string[] = [];
+  foreignServers: readonly ServerKey[] = [];
+  possiblyOwned: readonly ServerKey[] = [];
   /** Keys of foreign virtual servers that Services claim. */
-  claimedForeignServers: readonly string[] = [];
+  claimedForeignServers: readonly ServerKey[] = [];
   conflicts: readonly Lasting<Conflict>[] = [];
   weightSignals: WeightSignals = { answered: 0, unanswered: 0, ejected: 0 };
   ignoredAnnotations: readonly Lasting<IgnoredAnnotation>[] = [];
@@ -77,7 +78,7 @@ export class SyncHistory {
    * Virtual servers whose real servers differed from the cache when a command read them, and that have not been
    * repaired yet, with the monotonic time of that read.
    */
-  readonly #unrepaired = new Map<string, number>();
+  readonly #unrepaired = new Map<ServerKey, number>();
 
   constructor(clock: Pick<Clock, "monotonicMs" | "nowMs">) {
     this.#clock = clock;
@@ -117,12 +118,12 @@ export class SyncHistory {
     ]);
   }
 
-  get unrepaired(): ReadonlyMap<string, number> {
+  get unrepaired(): ReadonlyMap<ServerKey, number> {
     return this.#unrepaired;
   }
 
   /** Records whether a command found drift in this virtual server. The next verification will repair it. */
-  noteSeen(virtualServerKey: string, hasDrifted: boolean): void {
+  noteSeen(virtualServerKey: ServerKey, hasDrifted: boolean): void {
     if (!hasDrifted) this.#unrepaired.delete(virtualServerKey);
     else if (this.#unrepaired.size < maxUnrepaired && !this.#unrepaired.has(virtualServerKey)) {
       this.#unrepaired.set(virtualServerKey, this.#clock.monotonicMs());

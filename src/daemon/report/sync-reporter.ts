@@ -4,6 +4,7 @@ import { driftKinds } from "../../reconcile/drift.ts";
 import type { SyncReport } from "../../reconcile/report.ts";
 import type { ReconcileConflict } from "../../reconcile/status/repairs.ts";
 import { subjectText } from "../../reconcile/subject.ts";
+import type { ServerKey } from "../../state/virtual-server.ts";
 import { Findings } from "./findings.ts";
 import {
   LoopReporter,
@@ -103,7 +104,7 @@ export class SyncReporter extends LoopReporter<IpvsFindings> {
     }
     this.#reverted.replace(reconcileConflicts);
     metrics.manualWeights.set(manualWeights.length);
-    const serviceOf = (key: string): ServiceName | undefined => desired.servicesOfServer(key)[0];
+    const serviceOf = (key: ServerKey): ServiceName | undefined => desired.servicesOfServer(key)[0];
     this.#manualWeights.replace(
       manualWeights.map((one) => ({ ...one, service: serviceOf(one.virtualServerKey) })),
     );

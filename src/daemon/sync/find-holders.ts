@@ -3,6 +3,7 @@ import { type Holder, holderOf } from "../../plan/claims/claim.ts";
 import type { ServerClaim } from "../../plan/claims/server-claims.ts";
 import type { DesiredState } from "../../plan/desired-state.ts";
 import { type RealServer, realServerKey } from "../../state/real-server.ts";
+import type { ServerKey } from "../../state/virtual-server.ts";
 
 /**
  * At startup in IPVS mode, finds out which Service is already served at a contested address. This is needed if several
@@ -17,7 +18,7 @@ export async function findHolders(
   if (undecided.length === 0) return;
   const ids = undecided.flatMap(({ claims: [first] }) => first?.planned.virtualServer ?? []);
   const observed = await ipvs.readRealServers(ids);
-  const holders = undecided.flatMap(({ key, claims }, index): (readonly [string, Holder])[] => {
+  const holders = undecided.flatMap(({ key, claims }, index): (readonly [ServerKey, Holder])[] => {
     const served = servedClaim(claims, observed[index] ?? []);
     return served === undefined ? [] : [[key, holderOf(served)]];
   });

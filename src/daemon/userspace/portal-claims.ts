@@ -2,6 +2,7 @@ import type { ServiceName } from "../../api/objects.ts";
 import type { Holders } from "../../plan/claims/claim.ts";
 import { claimKey, claimsOf } from "../../plan/claims/claimed-keys.ts";
 import { type ClaimingPlan, PortClaims } from "../../plan/claims/port-claims.ts";
+import type { ServerKey } from "../../state/virtual-server.ts";
 import type { ServiceListener } from "../../userspace/service-listeners.ts";
 
 /**
@@ -33,7 +34,7 @@ export class PortalClaims extends PortClaims<ClaimingPlan> {
   }
 
   /** Records that these Services are already served at these addresses. */
-  holdAll(holders: Holders): void {
+  holdAll(holders: Holders<ServerKey>): void {
     for (const [key, holder] of holders) this.hold(key, holder);
   }
 

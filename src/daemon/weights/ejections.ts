@@ -5,11 +5,15 @@
 import { once } from "node:events";
 import { connect } from "node:net";
 import type { Clock } from "../../base/clock.ts";
-import { ipFamilies } from "../../base/ip.ts";
+import { type HostPort, ipFamilies } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import { none } from "../../base/none.ts";
 import { type NextRun, Periodic } from "../../base/periodic.ts";
-import type { ServiceName } from "../../base/service-name.ts";
+import {
+  type FamilyServiceKey,
+  familyServiceKey,
+  type ServiceName,
+} from "../../base/service-name.ts";
 import type { IpvsTraffic } from "../../kernel/kernel.ts";
 import type { ServicePlan } from "../../plan/planner.ts";
 import type { PlannedVirtualServer } from "../../plan/service-port-plan.ts";
@@ -62,7 +66,7 @@ interface Watched {
   readonly outlierEjectionMs: number;
   readonly servers: readonly PlannedVirtualServer[];
   /** Each endpoint's counters when its traffic was last judged. */
-  samples: ReadonlyMap<string, Sample>;
+  samples: ReadonlyMap<HostPort, Sample>;
 }
 
 interface Sample {
@@ -82,9 +86,9 @@ interface Ejection {
 export class Ejections {
   readonly #context: EjectionsContext;
   readonly #canConnect: NonNullable<EjectionsContext["canConnect"]>;
-  /** By `SERVICE FAMILY`, in the order in which they will be read. */
-  readonly #watched = new Map<string, Watched>();
-  /** By `SERVICE ENDPOINT`. */
+  /** In the order in which they will be read. */
+  readonly #watched = new Map<FamilyServiceKey, Watched>();
+  /** By `SERVICE ENDPOINT`, as recorded. */
   readonly #ejections: Map<string, Ejection>;
   /** Number of suspects to which this node may still try to connect in this window. */
   #triesLeft = mostTries;
@@ -101,13 +105,13 @@ export class Ejections {
     this.#task = new Periodic({ ...task, run: () => this.#check() }, context);
   }
 
-  isEjected(service: ServiceName, endpointKey: string): boolean {
+  isEjected(service: ServiceName, endpointKey: HostPort): boolean {
     return this.#ejections.get(`${service} ${endpointKey}`)?.isOut === true;
   }
 
   /** Records the virtual servers of a Service that was planned. */
   note({ service, family, outlierEjectionMs, servicePorts }: EjectingPlan): void {
-    const key = `${service} ${family}`;
+    const key = familyServiceKey(family, service);
     const all = outlierEjectionMs === 0 ? none : servicePorts.flatMap((one) => one.virtualServers);
     const servers = all.filter(({ virtualServer }) => virtualServer.protocol === "TCP");
     const { samples = new Map() } = this.#watched.get(key) ?? {};
@@ -127,7 +131,7 @@ export class Ejections {
     const ids = watched.flatMap(({ servers }) => servers.map(({ virtualServer }) => virtualServer));
     const lists = (await this.#context.ipvs.listRealServerTraffic(ids)).values();
     const judged = watched.map((one) => {
-      const totals = new Map<string, Omit<Sample, "atMs">>();
+      const totals = new Map<HostPort, Omit<Sample, "atMs">>();
       const all = one.servers.flatMap(() => lists.next().value ?? none);
       for (const { address, port, traffic } of all) {
         const endpoint = { address, port };
@@ -160,10 +164,10 @@ export class Ejections {
   }
 
   /** Returns the endpoints whose new connections probably fail. */
-  #judge(one: Watched, totals: ReadonlyMap<string, Omit<Sample, "atMs">>): ReadonlySet<string> {
+  #judge(one: Watched, totals: ReadonlyMap<HostPort, Omit<Sample, "atMs">>): ReadonlySet<HostPort> {
     const atMs = this.#context.clock.monotonicMs();
-    const suspects = new Set<string>();
-    const samples = new Map<string, Sample>();
+    const suspects = new Set<HostPort>();
+    const samples = new Map<HostPort, Sample>();
     for (const [key, { endpoint, traffic }] of totals) {
       const before = one.samples.get(key);
       const since = trafficSince(before?.traffic, traffic);
@@ -183,28 +187,28 @@ export class Ejections {
    * Ejects suspects to which this node cannot connect. Ejects none if this node cannot connect to any other endpoint
    * either, because the cause may then be the node's own network or a network policy.
    */
-  async #confirm(one: Watched, suspects: ReadonlySet<string>): Promise<void> {
+  async #confirm(one: Watched, suspects: ReadonlySet<HostPort>): Promise<void> {
     const { service, samples } = one;
-    const isIn = (key: string): boolean => !this.isEjected(service, key);
+    const isIn = (key: HostPort): boolean => !this.isEjected(service, key);
     const out = [...samples.keys()].filter((key) => !isIn(key)).length;
     const room = Math.min(this.#triesLeft, mostWithoutWeight(samples.size) - out);
     const tried = [...suspects].filter(isIn).slice(0, Math.max(0, room));
     const others = [...samples.keys()].filter((key) => isIn(key) && !suspects.has(key));
     if (tried.length === 0) return;
     this.#triesLeft -= tried.length;
-    const connects = async (key: string): Promise<boolean> => {
+    const connects = async (key: HostPort): Promise<boolean> => {
       const endpoint = samples.get(key)?.endpoint;
       return endpoint !== undefined && (await this.#canConnect(endpoint));
     };
     const doOthersAnswer = await Promise.all(others.slice(0, mostOthers).map(connects));
     if (!doOthersAnswer.includes(true)) return;
-    const twice = async (key: string): Promise<boolean> =>
+    const twice = async (key: HostPort): Promise<boolean> =>
       (await connects(key)) || (await connects(key));
     const areWorking = await Promise.all(tried.map(twice));
     for (const key of tried.filter((_, index) => !areWorking[index])) this.#eject(one, key);
   }
 
-  #eject({ service, outlierEjectionMs }: Watched, endpoint: string): void {
+  #eject({ service, outlierEjectionMs }: Watched, endpoint: HostPort): void {
     const key = `${service} ${endpoint}`;
     const times = 1 + (this.#ejections.get(key)?.times ?? 0);
     const lastsMs = lastsFor(outlierEjectionMs, times);
@@ -227,7 +231,8 @@ export class Ejections {
       if (found === undefined || (!isOut && untilMs <= nowMs)) return this.#set(service, key);
       if (!isOut || untilMs > nowMs || left === 0) return;
       left -= 1;
-      if (!(await this.#canConnect(found.server))) return this.#eject(found.one, endpoint);
+      if (!(await this.#canConnect(found.server)))
+        return this.#eject(found.one, realServerKey(found.server));
       this.#context.log.info("Ejected endpoint works again", { service, endpoint });
       const forgottenMs = nowMs + lastsFor(found.one.outlierEjectionMs, times + 1);
       this.#set(service, key, { times, untilMs: forgottenMs, isOut: false });
@@ -237,7 +242,7 @@ export class Ejections {
 
   #find(service: ServiceName, endpoint: string) {
     for (const family of ipFamilies) {
-      const one = this.#watched.get(`${service} ${family}`);
+      const one = this.#watched.get(familyServiceKey(family, service));
       for (const { realServers } of one?.servers ?? none) {
         const server = realServers.find((server) => realServerKey(server) === endpoint);
         if (one !== undefined && server !== undefined) return { one, server };

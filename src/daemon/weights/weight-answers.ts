@@ -1,9 +1,9 @@
 /** Asks endpoints for their weights, and keeps their answers for planning. */
 import type { Clock } from "../../base/clock.ts";
-import type { IpAddress } from "../../base/ip.ts";
+import type { IpAddress, IpFamily } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import { type NextRun, Periodic } from "../../base/periodic.ts";
-import type { ServiceName } from "../../base/service-name.ts";
+import { type ServiceAddress, type ServiceName, serviceAddress } from "../../base/service-name.ts";
 import type { WeightAnswer } from "../../model/tuning.ts";
 import type { ServicePlan } from "../../plan/planner.ts";
 import type { WeightRequest } from "../../plan/weight-requests.ts";
@@ -47,7 +47,7 @@ interface Target {
 
 interface AskedService {
   /** Keys of the Service's targets, by family. */
-  readonly keys: Map<string, readonly string[]>;
+  readonly keys: Map<IpFamily, readonly ServiceAddress[]>;
   /** When the Service's weights were last planned because of answers. */
   changedMs: number;
 }
@@ -56,14 +56,13 @@ type AskedPlan = Pick<ServicePlan, "service" | "family" | "servicePorts" | "weig
 
 export class WeightAnswers {
   readonly #context: WeightAnswersContext;
-  /** By `SERVICE ADDRESS`. */
-  readonly #targets = new Map<string, Target>();
+  readonly #targets = new Map<ServiceAddress, Target>();
   readonly #services = new Map<ServiceName, AskedService>();
   /**
    * The targets of each namespace, in the order of their next requests. Namespaces take turns, so that a namespace with
    * many endpoints does not delay the other namespaces.
    */
-  readonly #queues = new Map<string, Map<string, Target>>();
+  readonly #queues = new Map<string, Map<ServiceAddress, Target>>();
   /** Services with changed weights, and when they will be planned. */
   readonly #changed = new Map<ServiceName, number>();
   /** Weights that an earlier run recorded, for endpoints that this run has not planned yet. */
@@ -85,13 +84,13 @@ export class WeightAnswers {
    * The answer to use in planning. Before an endpoint is first asked, this is the answer that an earlier run recorded.
    */
   answerOf(service: ServiceName, address: IpAddress): WeightAnswer | undefined {
-    const key = keyOf(service, address);
+    const key = serviceAddress(service, address);
     return this.#targets.get(key)?.answer ?? this.#recall(key);
   }
 
   /** Whether an endpoint's weight is one that it answered. Undefined if the endpoint is not asked. */
   stateOf(service: ServiceName, address: IpAddress): "answered" | "no-answer" | undefined {
-    const target = this.#targets.get(keyOf(service, address));
+    const target = this.#targets.get(serviceAddress(service, address));
     if (target === undefined) return undefined;
     return target.answer.weight === undefined ? "no-answer" : "answered";
   }
@@ -100,13 +99,13 @@ export class WeightAnswers {
   note({ service, family, servicePorts, weightRequests }: AskedPlan): void {
     const known = this.#services.get(service);
     if (known === undefined && weightRequests.length === 0 && this.#recalled.size === 0) return;
-    const { keys } = known ?? { keys: new Map<string, readonly string[]>() };
+    const { keys } = known ?? { keys: new Map<IpFamily, readonly ServiceAddress[]>() };
     const all = servicePorts.flatMap(({ virtualServers }) => virtualServers);
     const used = new Set(
-      all.flatMap((one) => one.realServers.map(({ address }) => keyOf(service, address))),
+      all.flatMap((one) => one.realServers.map(({ address }) => serviceAddress(service, address))),
     );
     const before = keys.get(family) ?? [...used].filter((key) => this.#recalled.has(key));
-    const now = weightRequests.map(({ address }) => keyOf(service, address));
+    const now = weightRequests.map(({ address }) => serviceAddress(service, address));
     const present = new Set(now);
     const removed = before.filter((key) => !present.has(key));
     for (const key of removed) this.#remove(key);
@@ -127,11 +126,11 @@ export class WeightAnswers {
   }
 
   #add(service: ServiceName, request: WeightRequest): void {
-    const key = keyOf(service, request.address);
+    const key = serviceAddress(service, request.address);
     const known = this.#targets.get(key);
     if (known?.request.port === request.port && known.request.path === request.path) return;
     const namespace = namespaceOf(service);
-    const queue = this.#queues.get(namespace) ?? new Map<string, Target>();
+    const queue = this.#queues.get(namespace) ?? new Map<ServiceAddress, Target>();
     const target = {
       ...{ service, request },
       answer: known?.answer ?? this.#recall(key) ?? {},
@@ -144,7 +143,7 @@ export class WeightAnswers {
     this.#queues.set(namespace, queue.set(key, target));
   }
 
-  #remove(key: string): void {
+  #remove(key: ServiceAddress): void {
     const target = this.#targets.get(key);
     this.#recalled.delete(key);
     if (target === undefined) return;
@@ -156,7 +155,7 @@ export class WeightAnswers {
     this.#isOutdated = true;
   }
 
-  #recall(key: string): WeightAnswer | undefined {
+  #recall(key: ServiceAddress): WeightAnswer | undefined {
     const weight = this.#recalled.get(key);
     return weight === undefined ? undefined : { weight };
   }
@@ -196,7 +195,7 @@ export class WeightAnswers {
     }
   }
 
-  #note(key: string, target: Target, asked: AskedWeight): void {
+  #note(key: ServiceAddress, target: Target, asked: AskedWeight): void {
     if (this.#targets.get(key) !== target) return;
     const before = target.answer;
     if ("weight" in asked) {
@@ -235,7 +234,7 @@ export class WeightAnswers {
     if (due.length > 0) onChange(due);
   }
 
-  #weights(): readonly (readonly [string, number])[] {
+  #weights(): readonly (readonly [ServiceAddress, number])[] {
     return [...this.#targets].flatMap(
       ([
         key,
@@ -245,10 +244,6 @@ export class WeightAnswers {
       ]) => (weight === undefined ? [] : [[key, weight] as const]),
     );
   }
-}
-
-function keyOf(service: ServiceName, address: IpAddress): string {
-  return `${service} ${address}`;
 }
 
 function namespaceOf(service: ServiceName): string {

@@ -172,7 +172,7 @@ async function readForwarded(
       realServer.port === port &&
       addresses.has(realServer.address),
   );
-  const answering = new Set(
+  const answering = new Set<string>(
     connections
       .filter(({ state }) => state === "ESTABLISHED")
       .map(({ realServer: { address, port } }) => hostPort(address, port)),

@@ -8,7 +8,7 @@ import type { ListenerFact } from "../../answer/answers.ts";
 import { type IpAddress, type IpFamily, isLoopback, isWildcard } from "../../base/ip.ts";
 import type { NftHook as Hook } from "../../state/nft-rule.ts";
 import { type RealServer, type RealServerId, realServerKey } from "../../state/real-server.ts";
-import { markServerId, virtualServerKey } from "../../state/virtual-server.ts";
+import { markServerId, type ServerKey, virtualServerKey } from "../../state/virtual-server.ts";
 import { followConnection } from "./connection.ts";
 import { isFull } from "./connection-limit.ts";
 import { byText, deliver, leave, missingRoute, notForwarding, throughTunnel } from "./deliver.ts";
@@ -180,19 +180,23 @@ function stoppedEnd({ verdict, steps }: Pick<Traversal, "verdict" | "steps">): P
 /** The kernel looks up the mark first. */
 function serverOf(onPath: PacketOnPath, { servers }: NodeState): ListedServer | undefined {
   const { protocol, destination: address, port } = onPath.packet;
-  return servers.get(markKey(onPath)) ?? servers.get(virtualServerKey({ protocol, address, port }));
+  const key = markKey(onPath);
+  const marked = key && servers.get(key);
+  return marked ?? servers.get(virtualServerKey({ protocol, address, port }));
 }
 
-/** The key of the virtual server for the packet's mark. Empty without a mark. */
-function markKey({ packet: { family }, mark }: PacketOnPath): string {
-  return mark === 0 ? "" : virtualServerKey(markServerId(family, mark));
+/** The key of the virtual server for the packet's mark. Undefined without a mark. */
+function markKey({ packet: { family }, mark }: PacketOnPath): ServerKey | undefined {
+  return mark === 0 ? undefined : virtualServerKey(markServerId(family, mark));
 }
 
 /** Shows that the packet's mark selects a virtual server. */
 function markSteps(onPath: PacketOnPath, { servers }: NodeState): readonly Step[] {
   const chain = markKey(onPath);
   const rule = "the packet's mark selects this virtual server";
-  return servers.has(chain) ? [{ hook: "INPUT", table: "IPVS", chain, rule, entries: [] }] : [];
+  return chain && servers.has(chain)
+    ? [{ hook: "INPUT", table: "IPVS", chain, rule, entries: [] }]
+    : [];
 }
 
 /** Undefined if there is no virtual server. */

@@ -1,12 +1,16 @@
 import type { ListenerFact } from "../../answer/answers.ts";
-import { hostPort, type IpAddress, isLoopback } from "../../base/ip.ts";
+import { type HostPort, type IpAddress, isLoopback } from "../../base/ip.ts";
 import type { MarkRule } from "../../state/mark-rule.ts";
 import type { NftRuleset } from "../../state/nft-rule.ts";
 import type { RealServer } from "../../state/real-server.ts";
 import type { Rule } from "../../state/rule.ts";
 import { type ServedRange, serves } from "../../state/served-range.ts";
 import type { SetEntry } from "../../state/set-entry.ts";
-import { type VirtualServer, virtualServerKey } from "../../state/virtual-server.ts";
+import {
+  type ServerKey,
+  type VirtualServer,
+  virtualServerKey,
+} from "../../state/virtual-server.ts";
 
 export interface ListedRule {
   /** The text after `-A CHAIN `. */
@@ -38,7 +42,7 @@ export interface ListedServer {
 export function plannedServerKey(
   { servers }: Pick<Tables, "servers">,
   destination: Parameters<typeof serves>[1],
-): string {
+): ServerKey {
   const own = virtualServerKey(destination);
   if (servers.has(own)) return own;
   for (const [key, { range }] of servers) {
@@ -54,7 +58,7 @@ export type ListedChains = ReadonlyMap<string, readonly ListedRule[]>;
 export interface Tables {
   readonly chains: ListedChains;
   readonly sets: ReadonlyMap<string, ListedSet>;
-  readonly servers: ReadonlyMap<string, ListedServer>;
+  readonly servers: ReadonlyMap<ServerKey, ListedServer>;
   /** Addresses bound to kube-ipvs0. */
   readonly bound: ReadonlySet<IpAddress>;
   /** Other software's nftables rules. Undefined in planned state. */
@@ -82,8 +86,8 @@ export interface NodeNetwork {
   readonly routes: ReadonlyMap<IpAddress, KnownRoute>;
   /** Packets that have no route, or only a route or routing rule that drops them, by {@link routeKey}. */
   readonly unrouted: ReadonlySet<string>;
-  /** Listening sockets, by {@link listenerKey}. */
-  readonly listeners: ReadonlySet<string>;
+  /** Listening sockets. A virtual server at the same address and port has the same key. */
+  readonly listeners: ReadonlySet<ServerKey>;
   /** net.ipv4.vs.conntrack. If 0, packets that IPVS balances are not masqueraded. */
   readonly isIpvsTracked: boolean;
   /** net.ipv4.ip_forward or net.ipv6.conf.all.forwarding. If 0, packets to other hosts are dropped. */
@@ -112,21 +116,8 @@ export interface NodeState extends Tables {
   readonly network: NodeNetwork;
   /** Sockets on which kube-ipvs serves service ports. */
   readonly serviceSockets: readonly ListenerFact[];
-  /** Real server keys of endpoints that run on this node. */
-  readonly onNode: ReadonlySet<string>;
-}
-
-/** For example: `TCP 127.0.0.1:30080`. */
-export function listenerKey({
-  protocol,
-  address,
-  port,
-}: {
-  readonly protocol: string;
-  readonly address: IpAddress;
-  readonly port: number;
-}): string {
-  return `${protocol} ${hostPort(address, port)}`;
+  /** Endpoints that run on this node. */
+  readonly onNode: ReadonlySet<HostPort>;
 }
 
 /** Whether the address is on kube-ipvs0 or another link of this node. */

@@ -3,7 +3,8 @@ import { cidrContains, familyOf, type IpAddress, type IpFamily, parseCidr } from
 import type { NodeAddress, Sysctl } from "../../kernel/kernel.ts";
 import type { KernelReaders } from "../../kernel/open-readers.ts";
 import type { Route } from "../../kernel/route.ts";
-import { listenerKey, type NodeNetwork, routeKey } from "../packet/node-state.ts";
+import { virtualServerKey } from "../../state/virtual-server.ts";
+import { type NodeNetwork, routeKey } from "../packet/node-state.ts";
 
 export interface NetworkQuery {
   readonly family: IpFamily;
@@ -64,7 +65,7 @@ export async function readNetwork(
       [...peers].filter((peer) => back?.isBridge === true && isBeside(peer, back)),
     ),
     ...routes,
-    listeners: new Set(sockets.listListening().map(listenerKey)),
+    listeners: new Set(sockets.listListening().map(virtualServerKey)),
     isIpvsTracked: sysctl.read("net/ipv4/vs/conntrack") !== "0",
     isConntrackFull: conntrackSize("count") >= conntrackSize("max"),
     isForwarding: sysctl.read(forwarding[family]) !== "0",

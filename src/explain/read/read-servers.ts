@@ -6,7 +6,7 @@ import type { IpSets, Ipvs } from "../../kernel/kernel.ts";
 import type { KernelReaders } from "../../kernel/open-readers.ts";
 import { allSetsFor } from "../../plan/sets.ts";
 import type { SetEntry } from "../../state/set-entry.ts";
-import { virtualServerKey } from "../../state/virtual-server.ts";
+import { type ServerKey, virtualServerKey } from "../../state/virtual-server.ts";
 import type { ListedChains, ListedServer, ListedSet } from "../packet/node-state.ts";
 
 /** Returns our sets by name. Skips sets of an unexpected type, whose entries cannot be compared. */
@@ -52,7 +52,7 @@ export async function readServers(
   { ipvs }: { readonly ipvs: Pick<Ipvs, "listVirtualServers" | "listRealServers"> },
   family: IpFamily,
   destinations: readonly Destination[],
-): Promise<ReadonlyMap<string, ListedServer>> {
+): Promise<ReadonlyMap<ServerKey, ListedServer>> {
   const keys = new Set(destinations.map(virtualServerKey));
   const present = (await ipvs.listVirtualServers()).filter(
     (server) =>

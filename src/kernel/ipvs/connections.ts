@@ -3,7 +3,11 @@ import { closeSync, openSync, readSync } from "node:fs";
 import { type IpAddress, ipAddressFromBytes } from "../../base/ip.ts";
 import type { Protocol } from "../../base/protocol.ts";
 import type { RealServerId } from "../../state/real-server.ts";
-import { type VirtualServerId, virtualServerKey } from "../../state/virtual-server.ts";
+import {
+  type ServerKey,
+  type VirtualServerId,
+  virtualServerKey,
+} from "../../state/virtual-server.ts";
 
 export interface IpvsConnection {
   readonly client: IpAddress;
@@ -47,7 +51,7 @@ const establishedStates: ReadonlySet<string> = new Set(["ESTABLISHED", "SYN_RECV
  * which then sees only the replies.
  */
 export function* findEstablished(
-  keys: ReadonlySet<string>,
+  keys: ReadonlySet<ServerKey>,
   path: string = tablePath,
 ): Generator<void, boolean> {
   for (const line of linesOf(path)) {

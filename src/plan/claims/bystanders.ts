@@ -1,5 +1,5 @@
 /** Plans that win or lose a virtual server because another plan changed. Pure. */
-import { virtualServerKey } from "../../state/virtual-server.ts";
+import { type ServerKey, virtualServerKey } from "../../state/virtual-server.ts";
 import type { ServicePortPlan } from "../service-port-plan.ts";
 import type { WinnerChange } from "./claims.ts";
 import type { ServerClaim } from "./server-claims.ts";
@@ -14,7 +14,7 @@ export type Effects = Pick<ServicePortPlan, "setEntries" | "deniedToNode"> & {
  * request now.
  */
 export function effectsOnOthers(
-  key: string,
+  key: ServerKey,
   { before, after }: WinnerChange<ServerClaim>,
   own: readonly (ServicePortPlan | undefined)[],
 ): { readonly lost: readonly Effects[]; readonly won: readonly Effects[] } {
@@ -24,7 +24,7 @@ export function effectsOnOthers(
   return { lost: partOf(before), won: partOf(after) };
 }
 
-function partAbout(key: string, plan: ServicePortPlan): Effects {
+function partAbout(key: ServerKey, plan: ServicePortPlan): Effects {
   return {
     plan,
     setEntries: plan.setEntries.filter(({ claim }) => claim === key),

@@ -1,6 +1,10 @@
 import type { ServicePort } from "../../model/service-port.ts";
+import type { ClaimKey } from "./claim.ts";
 
-/** Claims that an earlier run recorded, with {@link claimId} as the key. */
+/** Contains the creation time, so a Service that is deleted and recreated has new claims. */
+type ClaimId = string & { readonly __brand: "ClaimId" };
+
+/** Claims that an earlier run recorded, by {@link ClaimId}. */
 export interface RecordedClaims {
   /** When each claim was first seen, in seconds since the epoch. */
   readonly seen: ReadonlyMap<string, number>;
@@ -20,8 +24,8 @@ const recallSeconds = 3_600;
  */
 export class ClaimAges {
   readonly #nowSeconds: () => number;
-  readonly #seen = new Map<string, number>();
-  readonly #refused = new Set<string>();
+  readonly #seen = new Map<ClaimId, number>();
+  readonly #refused = new Set<ClaimId>();
   #recorded: RecordedClaims;
   readonly #startedAtSeconds: number;
   #batchSeconds: number | undefined;
@@ -38,7 +42,7 @@ export class ClaimAges {
   }
 
   /** Returns when the claim was first seen. Unrecorded claims of the first plan date from startup. */
-  note(key: string, port: ServicePort): number {
+  note(key: ClaimKey, port: ServicePort): number {
     const id = claimId(key, port);
     const known = this.#seen.get(id);
     if (known !== undefined) return known;
@@ -61,7 +65,7 @@ export class ClaimAges {
   }
 
   /** Forgets an abandoned claim. If it reappears, it is a new claim. */
-  forget(key: string, port: ServicePort): void {
+  forget(key: ClaimKey, port: ServicePort): void {
     const id = claimId(key, port);
     if (this.#recorded.seen.has(id)) {
       const seen = new Map(this.#recorded.seen);
@@ -72,7 +76,7 @@ export class ClaimAges {
   }
 
   /** Whether the claim was admitted before. */
-  isKnown(key: string, port: ServicePort): boolean {
+  isKnown(key: ClaimKey, port: ServicePort): boolean {
     const id = claimId(key, port);
     return this.#seen.has(id) || this.#recorded.seen.has(id);
   }
@@ -80,11 +84,11 @@ export class ClaimAges {
   /**
    * Whether an earlier run rejected the claim. Always false after the first {@link settle}, when claims are rechecked.
    */
-  wasRefused(key: string, port: ServicePort): boolean {
+  wasRefused(key: ClaimKey, port: ServicePort): boolean {
     return !this.#isSettled && this.#recorded.refused.has(claimId(key, port));
   }
 
-  noteRefused(key: string, port: ServicePort, isRefused: boolean): void {
+  noteRefused(key: ClaimKey, port: ServicePort, isRefused: boolean): void {
     const id = claimId(key, port);
     if (this.#refused.has(id) === isRefused) return;
     if (isRefused) this.#refused.add(id);
@@ -108,7 +112,6 @@ export class ClaimAges {
   }
 }
 
-/** Contains the creation time, so a Service that is deleted and recreated has new claims. */
-function claimId(key: string, { service, createdAtSeconds }: ServicePort): string {
-  return `${key} ${service} ${createdAtSeconds}`;
+function claimId(key: ClaimKey, { service, createdAtSeconds }: ServicePort): ClaimId {
+  return `${key} ${service} ${createdAtSeconds}` as ClaimId;
 }

@@ -1,7 +1,9 @@
 /** Decides which of several Services owns an address, port and protocol. Pure. */
 import type { ServiceName } from "../../base/service-name.ts";
 import { bySeniority, type ServicePort, servicePortName } from "../../model/service-port.ts";
+import type { ServerKey } from "../../state/virtual-server.ts";
 import type { FrontendKind, ReservedAddress } from "../frontends.ts";
+import type { HealthPortKey } from "./claimed-keys.ts";
 
 /**
  * The first criterion is who wrote the address. The API server allocates cluster IPs and node ports. A controller
@@ -33,8 +35,10 @@ export interface Holder {
   readonly createdAtSeconds: number;
 }
 
-/** Keys are those of `virtualServerKey`. */
-export type Holders = ReadonlyMap<string, Holder>;
+/** Identifies what Services claim. */
+export type ClaimKey = ServerKey | HealthPortKey;
+
+export type Holders<Key extends ClaimKey = ClaimKey> = ReadonlyMap<Key, Holder>;
 
 /** Why the owner of an address precedes another Service. */
 export type ClaimReason =

@@ -1,11 +1,24 @@
 /** A service port's addresses and ports as keys, which several Services may claim. Pure. */
+import type { IpFamily } from "../../base/ip.ts";
 import type { ServicePort } from "../../model/service-port.ts";
-import { virtualServerKey } from "../../state/virtual-server.ts";
+import { type ServerKey, virtualServerKey } from "../../state/virtual-server.ts";
 import type { AskedFrontend } from "../frontends.ts";
-import { claimRanks } from "./claim.ts";
+import { type ClaimKey, claimRanks } from "./claim.ts";
 
-export interface ClaimedKey {
-  readonly key: string;
+/** For example `health-check node port 30000 (IPv4)`. */
+export type HealthPortKey = string & { readonly __brand: "HealthPortKey" };
+
+export function healthPortKey(port: number, family: IpFamily): HealthPortKey {
+  return `health-check node port ${port} (${family})` as HealthPortKey;
+}
+
+/** Takes a recorded key, unchecked. */
+export function toClaimKey(text: string): ClaimKey {
+  return text as ClaimKey;
+}
+
+export interface ClaimedKey<Key = ServerKey> {
+  readonly key: Key;
   /** See {@link claimRanks}. */
   readonly rank: number;
 }
@@ -27,7 +40,7 @@ export function claimsOf(
 export function nodePortClaim(
   port: ServicePort,
   frontends: readonly AskedFrontend[],
-): string | undefined {
+): ServerKey | undefined {
   const first = frontends.find(({ kind }) => kind === "node-port");
   return first && claimKey(port, first);
 }
@@ -35,6 +48,6 @@ export function nodePortClaim(
 export function claimKey(
   { protocol }: ServicePort,
   { address, port }: Pick<AskedFrontend, "address" | "port">,
-): string {
+): ServerKey {
   return virtualServerKey({ protocol, address, port });
 }

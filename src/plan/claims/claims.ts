@@ -1,9 +1,11 @@
 import { none } from "../../base/none.ts";
 import { type ServicePort, servicePortKey, servicePortName } from "../../model/service-port.ts";
+import type { ServerKey } from "../../state/virtual-server.ts";
 import type { OwnedReservedAddress } from "../frontends.ts";
 import {
   byRight,
   type Claim,
+  type ClaimKey,
   claimRanks,
   claimReason,
   type Holder,
@@ -17,8 +19,8 @@ import {
 import { ClaimAges } from "./claim-ages.ts";
 
 /** An address and port that several Services claim with equal rank, and all claims to it. */
-export interface UndecidedClaim<C extends Claim> {
-  readonly key: string;
+export interface UndecidedClaim<C extends Claim, Key = ServerKey> {
+  readonly key: Key;
   readonly claims: readonly C[];
 }
 
@@ -33,17 +35,17 @@ export interface WinnerChange<C extends Claim> {
  * {@link settle} is called keeps it until it gives up its claim, or until a claim of better rank appears. The result
  * does not depend on the order of events between two calls.
  */
-export abstract class Claims<C extends Claim> {
-  readonly #claimsByKey = new Map<string, readonly C[]>();
+export abstract class Claims<C extends Claim, Key extends ClaimKey = ServerKey> {
+  readonly #claimsByKey = new Map<Key, readonly C[]>();
   /** Keys with more than one claim. Nearly always empty. */
-  readonly #contested = new Set<string>();
+  readonly #contested = new Set<Key>();
   /** Plans with reserved addresses. Nearly always empty. */
   readonly #withReserved = new Set<C["plan"]>();
   /**
    * Holders that differ from the current owner. At first, the holders from an earlier run. Later, the former owners of
    * addresses whose owner changed since the last {@link settle}.
    */
-  readonly #held: Map<string, Holder | undefined>;
+  readonly #held: Map<ClaimKey, Holder | undefined>;
   #isSettled = false;
   readonly #ages: ClaimAges;
 
@@ -54,21 +56,21 @@ export abstract class Claims<C extends Claim> {
   }
 
   /** The claim that owns the address and port. */
-  winner(key: string): C | undefined {
+  winner(key: Key): C | undefined {
     return this.#claimsByKey.get(key)?.[0];
   }
 
   /** Whether this plan owns the address and port. */
-  isWonBy(plan: C["plan"], key: string): boolean {
+  isWonBy(plan: C["plan"], key: Key): boolean {
     return this.winner(key)?.plan === plan;
   }
 
   /** All claims to the address and port. The first one owns it. */
-  of(key: string): readonly C[] {
+  of(key: Key): readonly C[] {
     return this.#claimsByKey.get(key) ?? none;
   }
 
-  keys(): IterableIterator<string> {
+  keys(): IterableIterator<Key> {
     return this.#claimsByKey.keys();
   }
 
@@ -76,7 +78,7 @@ export abstract class Claims<C extends Claim> {
     return [...this.#contested].flatMap((key) => {
       const [winner, ...losers] = this.of(key);
       if (winner === undefined) return [];
-      return losers.map((loser) => lostClaim(key, winner, loser));
+      return losers.map((loser) => lostClaim(this.textOf(key), winner, loser));
     });
   }
 
@@ -84,7 +86,7 @@ export abstract class Claims<C extends Claim> {
    * The Service that owns the address instead of this service port, and why. Undefined if the service port owns the
    * address or does not claim it.
    */
-  lostTo(port: ServicePort, key: string): LostTo | undefined {
+  lostTo(port: ServicePort, key: Key): LostTo | undefined {
     const claims = this.of(key);
     const [winner] = claims;
     const name = servicePortKey(port);
@@ -100,14 +102,19 @@ export abstract class Claims<C extends Claim> {
     );
   }
 
+  /** The key's name in reports. */
+  protected textOf(key: Key): string {
+    return key;
+  }
+
   /** A plan's claims, by key. */
-  protected abstract claimsOf(plan: C["plan"]): readonly (readonly [key: string, claim: C])[];
+  protected abstract claimsOf(plan: C["plan"]): readonly (readonly [key: Key, claim: C])[];
 
   /** Replaces `previous` with `next` and reports the owner change for each key that either plan claims. */
   replace(
     previous: C["plan"] | undefined,
     next: C["plan"] | undefined,
-    onChange: (key: string, change: WinnerChange<C>) => void = () => {},
+    onChange: (key: Key, change: WinnerChange<C>) => void = () => {},
   ): void {
     const gone = new Set(previous && this.claimsOf(previous).map(([key]) => key));
     for (const [key, claim] of next === undefined ? none : this.claimsOf(next)) {
@@ -126,7 +133,7 @@ export abstract class Claims<C extends Claim> {
    * Removes the claims of the plans `previous` and `claim.plan` to `key`, and adds `claim`. If `claim` is undefined,
    * only removes those of `previous`.
    */
-  update(key: string, claim: C | undefined, previous: C["plan"] | undefined): WinnerChange<C> {
+  update(key: Key, claim: C | undefined, previous: C["plan"] | undefined): WinnerChange<C> {
     const before = this.of(key);
     // A Service may have the same address as external IP and load-balancer IP. A plan has only one claim per key.
     const others = before.filter(({ plan }) => plan !== previous && plan !== claim?.plan);
@@ -143,8 +150,8 @@ export abstract class Claims<C extends Claim> {
    * Addresses without a known holder that several Services claim with equal rank. Always empty after the first
    * {@link settle}.
    */
-  undecided(): readonly UndecidedClaim<C>[] {
-    return [...this.#contested].flatMap((key): readonly UndecidedClaim<C>[] => {
+  undecided(): readonly UndecidedClaim<C, Key>[] {
+    return [...this.#contested].flatMap((key): readonly UndecidedClaim<C, Key>[] => {
       const claims = this.of(key);
       const equals = claims.filter(({ rank }) => rank === claims[0]?.rank);
       const isDecided = equals.length < 2 || equals.some((one) => this.#isHolder(key, one));
@@ -153,7 +160,7 @@ export abstract class Claims<C extends Claim> {
   }
 
   /** Records that a Service is already served at this address and port. */
-  hold(key: string, holder: Holder): WinnerChange<C> {
+  hold(key: Key, holder: Holder): WinnerChange<C> {
     this.#held.set(key, holder);
     const before = this.of(key);
     return this.#set(key, before, before);
@@ -168,7 +175,7 @@ export abstract class Claims<C extends Claim> {
 
   /** The owners of contested addresses. The record on disk preserves them across a restart. */
   contestedHolders(): Holders {
-    const holders = new Map<string, Holder>();
+    const holders = new Map<Key, Holder>();
     for (const key of this.#contested) {
       const winner = this.winner(key);
       if (winner !== undefined) holders.set(key, holderOf(winner));
@@ -177,12 +184,12 @@ export abstract class Claims<C extends Claim> {
   }
 
   /** Cluster IPs and node ports need no age, because the API server allocates them. */
-  #withAge(key: string, claim: C): C {
+  #withAge(key: Key, claim: C): C {
     if (claim.rank <= claimRanks["node-port"]) return claim;
     return { ...claim, seenAtSeconds: this.#ages.note(key, claim.plan.servicePort) };
   }
 
-  #set(key: string, before: readonly C[], claims: readonly C[]): WinnerChange<C> {
+  #set(key: Key, before: readonly C[], claims: readonly C[]): WinnerChange<C> {
     const holder = this.#holderAt(key, before[0]);
     const after = bestFirst(claims, holder);
     if (after.length === 0) this.#claimsByKey.delete(key);
@@ -193,12 +200,12 @@ export abstract class Claims<C extends Claim> {
     return { before: before[0], after: after[0] };
   }
 
-  #holderAt(key: string, winner: C | undefined): Holder | undefined {
+  #holderAt(key: Key, winner: C | undefined): Holder | undefined {
     if (this.#held.has(key)) return this.#held.get(key);
     return this.#isSettled && winner !== undefined ? holderOf(winner) : undefined;
   }
 
-  #isHolder(key: string, claim: C): boolean {
+  #isHolder(key: Key, claim: C): boolean {
     return isHeldBy(claim, this.#holderAt(key, this.winner(key)));
   }
 }

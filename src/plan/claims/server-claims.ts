@@ -1,8 +1,8 @@
 import { sameRealServers } from "../../state/real-server.ts";
 import { servedRangeText } from "../../state/served-range.ts";
-import { sameVirtualServer, virtualServerKey } from "../../state/virtual-server.ts";
+import { type ServerKey, sameVirtualServer, virtualServerKey } from "../../state/virtual-server.ts";
 import type { PlannedVirtualServer, ServicePortPlan } from "../service-port-plan.ts";
-import { type Claim, claimRanks, type LostClaim } from "./claim.ts";
+import { type Claim, claimRanks } from "./claim.ts";
 import { Claims, type WinnerChange } from "./claims.ts";
 
 /** One service port's claim to a virtual server. */
@@ -14,14 +14,14 @@ export interface ServerClaim extends Claim {
 /** All claims to virtual servers, by key. */
 export class ServerClaims extends Claims<ServerClaim> {
   /** Names port ranges by their address and ports, because their keys contain only a mark. */
-  override lost(): readonly LostClaim[] {
-    return super.lost().map((lost) => {
-      const range = this.winner(lost.virtualServer)?.planned.range;
-      return range === undefined ? lost : { ...lost, virtualServer: servedRangeText(range) };
-    });
+  protected override textOf(key: ServerKey): string {
+    const range = this.winner(key)?.planned.range;
+    return range === undefined ? key : servedRangeText(range);
   }
 
-  protected override claimsOf(plan: ServicePortPlan): readonly (readonly [string, ServerClaim])[] {
+  protected override claimsOf(
+    plan: ServicePortPlan,
+  ): readonly (readonly [ServerKey, ServerClaim])[] {
     return plan.virtualServers.map((planned) => {
       const claim = { plan, planned, rank: claimRanks[planned.kind] };
       return [virtualServerKey(planned.virtualServer), claim];

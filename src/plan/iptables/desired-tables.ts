@@ -1,9 +1,11 @@
 import { isDeepStrictEqual } from "node:util";
 import type { IpFamily } from "../../base/ip.ts";
 import { none } from "../../base/none.ts";
+import { type FamilyServiceKey, familyServiceKey } from "../../base/service-name.ts";
 import { bySeniority, servicePortKey } from "../../model/service-port.ts";
 import { type TrafficPolicy, trafficPolicies } from "../../model/topology.ts";
 import { type Chain, chainKey, type Rule, type RuleSet } from "../../state/rule.ts";
+import type { ServerKey } from "../../state/virtual-server.ts";
 import type { Holder, Holders } from "../claims/claim.ts";
 import type { ClaimAges } from "../claims/claim-ages.ts";
 import type { WinnerChange } from "../claims/claims.ts";
@@ -49,7 +51,7 @@ class FamilyTables {
   }
 
   /** Records that a Service is already served at this address and port. */
-  hold(key: string, holder: Holder): void {
+  hold(key: ServerKey, holder: Holder): void {
     this.#touchRulesOf(key, this.#claims.hold(key, holder));
   }
 
@@ -162,7 +164,10 @@ class FamilyTables {
   }
 
   /** Marks the chains with rules for an address and port whose owner changed. */
-  #touchRulesOf(key: string, { before, after }: WinnerChange<PortClaim<ServicePortRules>>): void {
+  #touchRulesOf(
+    key: ServerKey,
+    { before, after }: WinnerChange<PortClaim<ServicePortRules>>,
+  ): void {
     const [left, right] = [before?.plan.servicePort, after?.plan.servicePort];
     if (left === undefined || right === undefined) return;
     if (servicePortKey(left) === servicePortKey(right)) return;
@@ -212,7 +217,7 @@ type RulesByChain = ReadonlyMap<SharedChainKey, readonly Rule[]>;
 
 /** The desired tables of every family. They change one Service at a time. */
 export class DesiredTables {
-  readonly #services = new Map<string, ServiceRules>();
+  readonly #services = new Map<FamilyServiceKey, ServiceRules>();
   readonly #families = new Map<IpFamily, FamilyTables>();
   /** Sums over all Services, so that a sync need not visit them. Keys are `WHAT FAMILY`, such as `endpoints IPv4`. */
   readonly #counts = new Map<string, number>();
@@ -235,7 +240,7 @@ export class DesiredTables {
   /**
    * Records that these Services are already served at these addresses. They now precede other claims of equal rank.
    */
-  holdClaims(holders: Holders): void {
+  holdClaims(holders: Holders<ServerKey>): void {
     for (const [key, holder] of holders) {
       const family = this.#claims.of(key)[0]?.plan.servicePort.family;
       if (family !== undefined) this.#tables(family).hold(key, holder);
@@ -253,7 +258,7 @@ export class DesiredTables {
    */
   *replace(plan: ServiceRules): Generator<void, void> {
     const { family, service, servicePorts } = plan;
-    const key = `${family} ${service}`;
+    const key = familyServiceKey(family, service);
     const before = this.#services.get(key)?.servicePorts ?? none;
     if (servicePorts.length === 0) this.#services.delete(key);
     else this.#services.set(key, plan);

@@ -2,6 +2,7 @@
 import type { IpAddress } from "../../base/ip.ts";
 import { none } from "../../base/none.ts";
 import type { Rule, Target } from "../../state/rule.ts";
+import type { ServerKey } from "../../state/virtual-server.ts";
 import { claimKey, nodePortClaim } from "../claims/claimed-keys.ts";
 import {
   accept,
@@ -94,7 +95,7 @@ function nodePortRules(subject: RuleSubject): readonly SharedRule[] {
   ];
 }
 
-function refuseNodePort(subject: RuleSubject, claim: string | undefined): SharedRule {
+function refuseNodePort(subject: RuleSubject, claim: ServerKey | undefined): SharedRule {
   const { port, protocol } = subject;
   const { target, text } = refusal(subject);
   const refused = rule(
@@ -137,10 +138,10 @@ function refuse(subject: RuleSubject, chain: SharedChainKey, address: IpAddress)
   return shared(chain, refused, claimOf(subject, address));
 }
 
-function shared(chain: SharedChainKey, one: Rule, claim?: string): SharedRule {
+function shared(chain: SharedChainKey, one: Rule, claim?: ServerKey): SharedRule {
   return claim === undefined ? { chain, rule: one } : { chain, rule: one, claim };
 }
 
-function claimOf({ port }: RuleSubject, address: IpAddress): string {
+function claimOf({ port }: RuleSubject, address: IpAddress): ServerKey {
   return claimKey(port, { address, port: port.port });
 }

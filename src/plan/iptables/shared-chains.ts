@@ -1,4 +1,5 @@
 import type { Rule } from "../../state/rule.ts";
+import type { ServerKey } from "../../state/virtual-server.ts";
 
 /** Chains that contain rules for many service ports. */
 export const sharedChains = [
@@ -21,5 +22,5 @@ export interface SharedRule {
    * Key of the address and port that the rule matches. The rule applies only if its service port owns them. If
    * undefined, it always applies.
    */
-  readonly claim?: string;
+  readonly claim?: ServerKey;
 }

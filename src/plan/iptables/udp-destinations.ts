@@ -1,19 +1,20 @@
-import type { IpAddress } from "../../base/ip.ts";
+import type { HostPort, IpAddress } from "../../base/ip.ts";
+import type { ServerKey } from "../../state/virtual-server.ts";
 import type { ServicePortRules } from "./service-port-rules.ts";
 import type { UdpFlows, UdpPlace } from "./udp-flows.ts";
 
 /** An address and port to which clients send UDP packets, and the endpoints that may answer there. */
 export interface UdpDestination {
   /** The key that `virtualServerKey` returns. */
-  readonly key: string;
+  readonly key: ServerKey;
   readonly address: IpAddress;
   readonly port: number;
   /** Endpoints as `address:port`. Empty if no endpoint serves the destination any longer. */
-  readonly answers: ReadonlySet<string>;
+  readonly answers: ReadonlySet<HostPort>;
 }
 
 /** The service port that owns an address and port. Undefined if no service port claims them. */
-export type WinnerAt = (key: string) => ServicePortRules | undefined;
+export type WinnerAt = (key: ServerKey) => ServicePortRules | undefined;
 
 interface Known {
   readonly place: UdpPlace;
@@ -23,7 +24,7 @@ interface Known {
 
 /** UDP destinations of all Services. */
 export class UdpDestinations {
-  readonly #known = new Map<string, Known>();
+  readonly #known = new Map<ServerKey, Known>();
 
   /** Replaces the flows of one service port. */
   replace(before: ServicePortRules | undefined, after: ServicePortRules | undefined): void {

@@ -1,6 +1,6 @@
-import type { IpAddress } from "../../base/ip.ts";
+import type { HostPort, IpAddress } from "../../base/ip.ts";
 import type { Endpoint } from "../../model/endpoints.ts";
-import { virtualServerKey } from "../../state/virtual-server.ts";
+import { type ServerKey, virtualServerKey } from "../../state/virtual-server.ts";
 import type { Frontend } from "../frontends.ts";
 import { loopbackAddresses } from "../loopback-node-ports.ts";
 import type { RuleSubject } from "./rule-subject.ts";
@@ -8,7 +8,7 @@ import type { RuleSubject } from "./rule-subject.ts";
 /** An address and port to which clients send UDP packets. */
 export interface UdpPlace {
   /** The key that {@link virtualServerKey} returns. */
-  readonly key: string;
+  readonly key: ServerKey;
   readonly address: IpAddress;
   readonly port: number;
 }
@@ -20,7 +20,7 @@ export interface UdpPlace {
 export interface UdpFlows {
   readonly destinations: readonly UdpPlace[];
   /** `address:port` of every endpoint that is still serving. Flows to them may continue. */
-  readonly answers: ReadonlySet<string>;
+  readonly answers: ReadonlySet<HostPort>;
 }
 
 /** Undefined for other protocols, because their connections end by themselves. */

@@ -11,7 +11,7 @@ import { isLimitSet } from "../limits.ts";
 import { nodePortSetRoles } from "../ownership/set-marks.ts";
 import { guarded, limited } from "../relation-subjects.ts";
 import type { Relations } from "../relations.ts";
-import { type Subject, subjectKey } from "../subject.ts";
+import { type Subject, type SubjectKey, subjectKey } from "../subject.ts";
 
 const guardedRemovals: ReadonlySet<ChangeKind> = new Set([
   "virtual-server-remove",
@@ -19,9 +19,9 @@ const guardedRemovals: ReadonlySet<ChangeKind> = new Set([
   "link-remove",
 ]);
 
-/** Changes that have not been made, by subject key: rejected, pending, or with an unknown outcome. */
+/** Changes that have not been made: rejected, pending, or with an unknown outcome. */
 export class NotMade {
-  readonly #changes = new Map<string, Change>();
+  readonly #changes = new Map<SubjectKey, Change>();
 
   get isEmpty(): boolean {
     return this.#changes.size === 0;

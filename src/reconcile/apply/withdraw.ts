@@ -3,7 +3,7 @@
 import type { Change } from "../change.ts";
 import { ourSets } from "../kinds/sets.ts";
 import type { Relations, RelationView } from "../relations.ts";
-import { type Subject, subjectKey } from "../subject.ts";
+import { type Subject, type SubjectKey, subjectKey } from "../subject.ts";
 
 /**
  * Plans the withdrawal of all resources that lost a `lifetime` dependency. `suspects` are the dependencies that may be
@@ -16,7 +16,7 @@ export function withdrawals(
   view: RelationView,
 ): readonly Change[] {
   const changes: Change[] = [];
-  const lost = new Set<string>();
+  const lost = new Set<SubjectKey>();
   const queue = [...suspects];
   for (const suspect of queue) {
     for (const dependent of relations.dependentsOf(suspect)) {

@@ -3,7 +3,7 @@ import type { Logger } from "../../base/log.ts";
 import type { Ipvs } from "../../kernel/kernel.ts";
 import type { DesiredView } from "../../plan/desired-state.ts";
 import { realServerKey } from "../../state/real-server.ts";
-import type { VirtualServerId } from "../../state/virtual-server.ts";
+import type { ServerKey, VirtualServerId } from "../../state/virtual-server.ts";
 import type { Pass } from "../apply/pass.ts";
 import type { Change } from "../change.ts";
 import type { ChangePlan, DrainStart } from "../change-plan.ts";
@@ -14,6 +14,7 @@ import type { Subject } from "../subject.ts";
 import { type Begun, type Ended, logBegun, logEnded } from "./drain-log.ts";
 import {
   type Drain,
+  type DrainKey,
   type DrainPolicy,
   type DrainStartTimes,
   Drains,
@@ -46,7 +47,7 @@ export class Drainer {
   readonly #drains = new Drains();
   readonly #dependencies: DrainerDependencies;
   /** Keys of virtual servers that are still unchecked in this round. */
-  #uncheckedKeys: string[] = [];
+  #uncheckedKeys: ServerKey[] = [];
   /**
    * Whether the stored start times are out of date. True at first, because they may contain drains that no longer
    * exist.
@@ -75,7 +76,7 @@ export class Drainer {
    * Ends the drains of real servers that are desired again or whose virtual server is removed. If `keys` is
    * undefined, checks all virtual servers.
    */
-  endUnneeded(desired: DesiredView, keys: Iterable<string> | undefined): void {
+  endUnneeded(desired: DesiredView, keys: Iterable<ServerKey> | undefined): void {
     const ended = [...(keys ?? this.#drains.virtualServerKeys())].flatMap((key) =>
       this.#unneededOf(key, desired),
     );
@@ -133,8 +134,8 @@ export class Drainer {
   }
 
   /** Weights of all real servers of these virtual servers, by drain key. */
-  #cachedWeights(of: readonly Pick<Drain, "virtualServerKey">[]): ReadonlyMap<string, number> {
-    const weights = new Map<string, number>();
+  #cachedWeights(of: readonly Pick<Drain, "virtualServerKey">[]): ReadonlyMap<DrainKey, number> {
+    const weights = new Map<DrainKey, number>();
     for (const virtualServerKey of new Set(of.map((one) => one.virtualServerKey))) {
       const server = this.#dependencies.cached.virtualServers.get(virtualServerKey);
       for (const realServer of server?.realServers ?? []) {
@@ -146,7 +147,7 @@ export class Drainer {
 
   /** Removes these virtual servers' drained real servers. If the kernel rejects a removal, the drain continues. */
   async #removeDue(
-    keys: readonly string[],
+    keys: readonly ServerKey[],
     pass: Pass,
     desired: DesiredView,
     policy: DrainPolicy,
@@ -173,7 +174,7 @@ export class Drainer {
    * cannot be read.
    */
   async #findDue(
-    keys: readonly string[],
+    keys: readonly ServerKey[],
     desired: DesiredView,
     policy: DrainPolicy,
   ): Promise<readonly Ended[]> {
@@ -206,7 +207,7 @@ export class Drainer {
     });
   }
 
-  #unneededOf(virtualServerKey: string, desired: DesiredView): readonly Ended[] {
+  #unneededOf(virtualServerKey: ServerKey, desired: DesiredView): readonly Ended[] {
     const current = this.#drains.of(virtualServerKey);
     if (current.length === 0) return [];
     const server = desired.virtualServer(virtualServerKey);

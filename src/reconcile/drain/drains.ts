@@ -1,3 +1,4 @@
+import type { HostPort } from "../../base/ip.ts";
 import type { PlannedVirtualServer } from "../../plan/service-port-plan.ts";
 import {
   type ObservedRealServer,
@@ -5,7 +6,7 @@ import {
   type RealServerId,
   realServerKey,
 } from "../../state/real-server.ts";
-import type { VirtualServerId } from "../../state/virtual-server.ts";
+import type { ServerKey, VirtualServerId } from "../../state/virtual-server.ts";
 
 /** How long an unwanted real server may keep its connections. */
 export interface DrainPolicy {
@@ -17,7 +18,7 @@ export interface DrainPolicy {
 
 /** A real server with weight 0 that still has connections. */
 export interface Drain {
-  readonly virtualServerKey: string;
+  readonly virtualServerKey: ServerKey;
   readonly virtualServer: VirtualServerId;
   readonly realServer: RealServer;
   /** Monotonic milliseconds; negative if the drain began before the clock's origin. */
@@ -35,12 +36,11 @@ export type DrainEnd =
   | "removed-by-third-party";
 
 /**
- * Stores the drains' start times for the next run. Keys are those of {@link drainKey}. Times are monotonic milliseconds
- * of this process.
+ * Stores the drains' start times for the next run. Times are monotonic milliseconds of this process.
  */
 export interface DrainStartTimes {
   /** When the drain began according to an earlier run. Undefined if not recorded. */
-  recall(key: string): number | undefined;
+  recall(key: DrainKey): number | undefined;
   /** Why start times are unknown, as text for the log. Undefined if an earlier run left a record. */
   readonly whyUnknown: string | undefined;
   /** Replaces the record with the current drains. Does not wait and never throws. */
@@ -72,11 +72,13 @@ export interface DrainView {
 const udpAnswerSeconds = 2;
 
 /** For example `TCP 10.96.0.1:80 -> 10.244.1.5:8080`. */
+export type DrainKey = string & { readonly __brand: "DrainKey" };
+
 export function drainKey({
   virtualServerKey,
   realServer,
-}: Pick<Drain, "virtualServerKey" | "realServer">): string {
-  return `${virtualServerKey} -> ${realServerKey(realServer)}`;
+}: Pick<Drain, "virtualServerKey" | "realServer">): DrainKey {
+  return `${virtualServerKey} -> ${realServerKey(realServer)}` as DrainKey;
 }
 
 /** The policy for one virtual server, with its Service's deadline if there is one. Pure. */
@@ -134,20 +136,20 @@ export function drainEnd(
 
 /** All drains, by virtual server. Each of these real servers has weight 0 in the kernel. */
 export class Drains {
-  readonly #byServer = new Map<string, Map<string, Drain>>();
+  readonly #byServer = new Map<ServerKey, Map<HostPort, Drain>>();
   #size = 0;
 
   /** This real server's drain. Undefined if it is not draining. */
-  find(virtualServerKey: string, realServer: RealServerId): Drain | undefined {
+  find(virtualServerKey: ServerKey, realServer: RealServerId): Drain | undefined {
     return this.#byServer.get(virtualServerKey)?.get(realServerKey(realServer));
   }
 
-  isDraining(virtualServerKey: string, key: string): boolean {
+  isDraining(virtualServerKey: ServerKey, key: HostPort): boolean {
     return this.#byServer.get(virtualServerKey)?.has(key) ?? false;
   }
 
   begin(drain: Drain): void {
-    const drainsOfServer = this.#byServer.get(drain.virtualServerKey) ?? new Map<string, Drain>();
+    const drainsOfServer = this.#byServer.get(drain.virtualServerKey) ?? new Map<HostPort, Drain>();
     const key = realServerKey(drain.realServer);
     if (!drainsOfServer.has(key)) this.#size += 1;
     this.#byServer.set(drain.virtualServerKey, drainsOfServer.set(key, drain));
@@ -159,12 +161,12 @@ export class Drains {
     if (drainsOfServer?.size === 0) this.#byServer.delete(drain.virtualServerKey);
   }
 
-  of(virtualServerKey: string): readonly Drain[] {
+  of(virtualServerKey: ServerKey): readonly Drain[] {
     return [...(this.#byServer.get(virtualServerKey)?.values() ?? [])];
   }
 
   /** Keys of the virtual servers that have drains. */
-  virtualServerKeys(): readonly string[] {
+  virtualServerKeys(): readonly ServerKey[] {
     return [...this.#byServer.keys()];
   }
 

@@ -7,6 +7,7 @@ import {
   sameRealServer,
 } from "../../state/real-server.ts";
 import {
+  type ServerKey,
   sameVirtualServer,
   type VirtualServer,
   type VirtualServerId,
@@ -24,7 +25,7 @@ import type { PlanSteps } from "../plan-steps.ts";
 
 /** The desired and the cached state of one virtual server. */
 export interface ServerPair {
-  readonly key: string;
+  readonly key: ServerKey;
   readonly desired: PlannedVirtualServer;
   /** Undefined if it does not exist. */
   readonly cached: CachedVirtualServer | undefined;
@@ -35,7 +36,7 @@ export interface ServerPolicies {
   readonly drains: Pick<Drains, "isDraining">;
   readonly drain: DrainPolicy;
   /** Whether a third party set the weight of `present` and that weight is kept although the planned weight differs. */
-  isWeightKept(virtualServerKey: string, planned: RealServer, present: RealServer): boolean;
+  isWeightKept(virtualServerKey: ServerKey, planned: RealServer, present: RealServer): boolean;
   /**
    * True until a sync has completed without unknown outcomes. An earlier run may have set weights to 0, and any UDP
    * conntrack entry may be stale.
@@ -66,7 +67,7 @@ export function diffServer(pair: ServerPair, policies: ServerPolicies, steps: Pl
 
 /** Adds the removal of a virtual server, which also removes its real servers. */
 export function removeServer(
-  key: string,
+  key: ServerKey,
   { virtualServer: before }: CachedVirtualServer,
   steps: PlanSteps,
 ): void {
@@ -82,7 +83,7 @@ function createServer({ key, desired }: ServerPair, steps: PlanSteps): void {
 }
 
 function addRealServer(
-  key: string,
+  key: ServerKey,
   virtualServer: VirtualServerId,
   after: RealServer,
   { realServers }: PlanSteps,
@@ -150,7 +151,7 @@ function leave(
 
 /** Only for UDP, because connections of other protocols end by themselves. */
 function noteFlows(
-  key: string,
+  key: ServerKey,
   server: VirtualServer,
   { flows }: PlanSteps,
   answeredBy?: RealServerId,
@@ -160,7 +161,7 @@ function noteFlows(
 
 /** Deletes the flows to a virtual server. With `answeredBy`, deletes only flows to that real server. */
 export function conntrackDeletion(
-  key: string,
+  key: ServerKey,
   { address: destination, port: destinationPort }: VirtualServerId,
   answeredBy?: RealServerId,
 ): ChangeOf<"conntrack-delete"> {

@@ -1,4 +1,5 @@
 /** The registry of kinds. All code that depends on a change's kind uses it. */
+import type { ServerKey } from "../../state/virtual-server.ts";
 import type { Change, ChangeKind, RealServerChange } from "../change.ts";
 import type { Subject } from "../subject.ts";
 import { entryKinds } from "./entries.ts";
@@ -42,7 +43,7 @@ export function foldDone(done: readonly Change[], context: FoldContext): void {
   }
 }
 
-function isOfServer(change: Change, key: string): boolean {
+function isOfServer(change: Change, key: ServerKey): boolean {
   return isRealServerChange(change) && change.key === key;
 }
 

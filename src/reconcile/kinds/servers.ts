@@ -7,7 +7,11 @@ import {
   sameRealServer,
   sameRealServers,
 } from "../../state/real-server.ts";
-import { sameVirtualServer, type VirtualServer } from "../../state/virtual-server.ts";
+import {
+  type ServerKey,
+  sameVirtualServer,
+  type VirtualServer,
+} from "../../state/virtual-server.ts";
 import type { ChangeOf, RealServerChange, ServerChange } from "../change.ts";
 import { absent, type Drift } from "../drift.ts";
 import type { CachedVirtualServer } from "../observed/cached-state.ts";
@@ -96,7 +100,7 @@ export const serverKinds: Kinds<ServerChange["kind"]> = {
 
 /** Applies the changes to one virtual server, which nearly always affect all its real servers. */
 export function foldRealServers(
-  key: string,
+  key: ServerKey,
   changes: readonly RealServerChange[],
   context: FoldContext,
 ): void {
@@ -135,7 +139,11 @@ function completes(
 }
 
 /** Stores the desired object instead of an equal one, to share memory. */
-function share(key: string, server: CachedVirtualServer, { cached, desired }: FoldContext): void {
+function share(
+  key: ServerKey,
+  server: CachedVirtualServer,
+  { cached, desired }: FoldContext,
+): void {
   const planned = desired.virtualServer(key);
   const isAsPlanned =
     planned !== undefined &&

@@ -3,13 +3,13 @@
  * conntrack entry may lead to a real server that no longer exists.
  */
 import type { Clock } from "../../base/clock.ts";
-import { familyOf, hostPort, ipFamilies } from "../../base/ip.ts";
+import { familyOf, type HostPort, hostPort, ipFamilies } from "../../base/ip.ts";
 import { sameSet } from "../../base/same-set.ts";
 import type { Conntrack } from "../../kernel/kernel.ts";
 import type { UdpDestination } from "../../plan/iptables/udp-destinations.ts";
 import { type Flow, type FlowSelection, servedDestination } from "../../state/flow.ts";
 import { realServerKey } from "../../state/real-server.ts";
-import { virtualServerKey } from "../../state/virtual-server.ts";
+import { type ServerKey, virtualServerKey } from "../../state/virtual-server.ts";
 import type { ConntrackPass, Outcomes } from "../apply/outcome.ts";
 import type { ChangeOf } from "../change.ts";
 import type { CachedState } from "../observed/cached-state.ts";
@@ -31,15 +31,15 @@ const maxSelections = 64;
 /** Selects flows to check. */
 export interface FlowCheck {
   /** The virtual server that `selection` refers to. */
-  readonly key: string;
+  readonly key: ServerKey;
   readonly selection: FlowSelection;
   /** Returns the keys of the real servers that may answer. Called when the check runs. */
-  answers(): ReadonlySet<string>;
+  answers(): ReadonlySet<HostPort>;
 }
 
 /** Remembers which endpoints may answer at each UDP destination, and finds those that changed. */
 export class KnownAnswers {
-  #known: ReadonlyMap<string, UdpDestination> = new Map();
+  #known: ReadonlyMap<ServerKey, UdpDestination> = new Map();
 
   /**
    * The checks for destinations that changed or disappeared since the last call. If rules were missing, any client may
@@ -54,7 +54,7 @@ export class KnownAnswers {
       return known === undefined || !sameSet(known.answers, answers);
     });
     const gone = [...before.values()].filter(({ key }) => !after.has(key));
-    const unanswered = gone.map((one) => ({ ...one, answers: new Set<string>() }));
+    const unanswered = gone.map((one) => ({ ...one, answers: new Set<HostPort>() }));
     return [...changed, ...unanswered].map(flowCheckOf);
   }
 }
@@ -118,7 +118,7 @@ export function cleanConntrack(
 ): Promise<void> {
   const checks = deletions.map(({ key, selection }): FlowCheck => {
     // Includes draining real servers, which still answer.
-    const answers = (): ReadonlySet<string> =>
+    const answers = (): ReadonlySet<HostPort> =>
       new Set(cached.virtualServers.get(key)?.realServers.map(realServerKey));
     return { key, selection, answers };
   });
@@ -155,7 +155,7 @@ function checkKey({ key, selection: { answeredBy } }: FlowCheck): string {
  */
 export function staleFlows(
   flows: readonly Flow[],
-  allowed: ReadonlyMap<string, ReadonlySet<string>>,
+  allowed: ReadonlyMap<ServerKey, ReadonlySet<HostPort>>,
 ): readonly Flow[] {
   return flows.filter((flow) => {
     const { protocol, destinationPort: port } = flow;

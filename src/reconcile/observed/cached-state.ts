@@ -2,7 +2,7 @@ import type { IpAddress, IpFamily } from "../../base/ip.ts";
 import type { ObservedIpSet } from "../../state/ip-set.ts";
 import type { RealServer } from "../../state/real-server.ts";
 import type { SetEntry } from "../../state/set-entry.ts";
-import type { VirtualServer } from "../../state/virtual-server.ts";
+import type { ServerKey, VirtualServer } from "../../state/virtual-server.ts";
 import type { ChangePlan } from "../change-plan.ts";
 import type { SyncGoal } from "../sync-goal.ts";
 import type { CachedRules } from "./cached-rules.ts";
@@ -13,15 +13,14 @@ export interface CachedVirtualServer {
   readonly realServers: readonly RealServer[];
 }
 
-/** By virtual server key. */
-export type CachedServers = ReadonlyMap<string, CachedVirtualServer>;
+export type CachedServers = ReadonlyMap<ServerKey, CachedVirtualServer>;
 
 /**
  * The kernel state as last observed, updated with the outcomes of our changes, so that the kernel need not be read
  * for each change. Observation (`observer.ts`) and outcomes (`kinds/`) write it; planning reads it.
  */
 export class CachedState {
-  virtualServers: Map<string, CachedVirtualServer> = new Map();
+  virtualServers: Map<ServerKey, CachedVirtualServer> = new Map();
   /** Existing sets with our names, by name, including sets that cannot contain our entries. */
   sets: Map<string, ObservedIpSet> = new Map();
   /** Names of temporary sets left over from a replacement. */

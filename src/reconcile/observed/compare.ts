@@ -1,6 +1,7 @@
 /** Compares observed with cached state and records the differences. Does no I/O. */
 import { sameRealServers } from "../../state/real-server.ts";
 import {
+  type ServerKey,
   sameVirtualServer,
   type VirtualServer,
   virtualServerKey,
@@ -24,7 +25,7 @@ export function sameRules(one: CachedRules, other: CachedRules): boolean {
 }
 
 export function compareServer(
-  key: string,
+  key: ServerKey,
   before: CachedVirtualServer | undefined,
   after: CachedVirtualServer,
   differences: Differences,

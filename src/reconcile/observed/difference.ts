@@ -1,6 +1,7 @@
 import type { IpAddress, IpFamily } from "../../base/ip.ts";
 import type { ObservedIpSet } from "../../state/ip-set.ts";
 import type { SetEntry } from "../../state/set-entry.ts";
+import type { ServerKey } from "../../state/virtual-server.ts";
 import type { CachedRules } from "./cached-rules.ts";
 import type { CachedVirtualServer } from "./cached-state.ts";
 
@@ -15,7 +16,7 @@ export interface Difference<T> {
  * `after` is the last observed value.
  */
 export class Differences {
-  readonly servers: Map<string, Difference<CachedVirtualServer>> = new Map();
+  readonly servers: Map<ServerKey, Difference<CachedVirtualServer>> = new Map();
   readonly sets: Map<string, Difference<ObservedIpSet>> = new Map();
   /** Whether each entry existed before, by set name. */
   readonly entries: Map<string, Map<SetEntry, boolean>> = new Map();
@@ -32,7 +33,7 @@ export class Differences {
   }
 
   noteServer(
-    key: string,
+    key: ServerKey,
     before: CachedVirtualServer | undefined,
     after: CachedVirtualServer | undefined,
   ): void {

@@ -1,4 +1,8 @@
-import { type VirtualServer, virtualServerKey } from "../../state/virtual-server.ts";
+import {
+  type ServerKey,
+  type VirtualServer,
+  virtualServerKey,
+} from "../../state/virtual-server.ts";
 import type { Outcomes } from "../apply/outcome.ts";
 import { contradictsCache } from "../apply/refusal-reason.ts";
 import type { Change } from "../change.ts";
@@ -23,7 +27,7 @@ export class Freshness {
   readonly #parts: readonly ObservedPart[];
   /** Parts to be checked, because an error contradicted the cache. */
   readonly #suspect = new Set<ObservedPart>();
-  readonly #suspectServers = new Set<string>();
+  readonly #suspectServers = new Set<ServerKey>();
   /** Whether requests with an unknown outcome may have changed virtual or real servers. */
   #hasUnknownWrites = false;
   /** Whether the last refresh listed all virtual servers. */

@@ -7,7 +7,11 @@ import type { DesiredView } from "../../plan/desired-state.ts";
 import type { SysctlSetting } from "../../plan/sysctls.ts";
 import { type RealServer, sameRealServers } from "../../state/real-server.ts";
 import type { RuleSet } from "../../state/rule.ts";
-import { type VirtualServer, virtualServerKey } from "../../state/virtual-server.ts";
+import {
+  type ServerKey,
+  type VirtualServer,
+  virtualServerKey,
+} from "../../state/virtual-server.ts";
 import { cachedRulesInSteps } from "./cached-rules.ts";
 import type { CachedState } from "./cached-state.ts";
 import { compareMembers, compareServer, compareServers, sameRules } from "./compare.ts";
@@ -194,7 +198,7 @@ export class Observer {
   async #realServersOf(
     servers: readonly VirtualServer[],
     cached: CachedRealServers,
-    ahead: ReadonlyMap<string, readonly RealServer[]> = new Map(),
+    ahead: ReadonlyMap<ServerKey, readonly RealServer[]> = new Map(),
   ): Promise<readonly (readonly RealServer[])[]> {
     const rest = servers.filter((server) => !ahead.has(virtualServerKey(server)));
     const read = (await this.#kernel.ipvs.readRealServers(rest, cached)).values();

@@ -2,7 +2,7 @@
 import type { Clock } from "../../base/clock.ts";
 import type { Ipvs } from "../../kernel/kernel.ts";
 import type { RealServer } from "../../state/real-server.ts";
-import { virtualServerKey } from "../../state/virtual-server.ts";
+import { type ServerKey, virtualServerKey } from "../../state/virtual-server.ts";
 import type { CachedVirtualServer } from "./cached-state.ts";
 
 /** A result older than this is reread. The first lists may take hours if the API server is unavailable. */
@@ -44,7 +44,7 @@ export class ServersAhead {
    * Returns the real servers by virtual server key, once. Empty if nothing was read or the result is too old. Never
    * rejects, because the next kernel read reports the failure.
    */
-  async take(): Promise<ReadonlyMap<string, readonly RealServer[]>> {
+  async take(): Promise<ReadonlyMap<ServerKey, readonly RealServer[]>> {
     const servers = (await this.#reading?.catch(() => undefined)) ?? [];
     this.#reading = undefined;
     if (this.#isTooOld()) return new Map();

@@ -1,4 +1,5 @@
 import type { Clock } from "../../base/clock.ts";
+import type { HostPort } from "../../base/ip.ts";
 import { inSlices } from "../../base/time-slice.ts";
 import type { DesiredView } from "../../plan/desired-state.ts";
 import { realServerKey } from "../../state/real-server.ts";
@@ -15,7 +16,7 @@ export async function adoptServers(
   clock: Clock,
 ): Promise<void> {
   const { desired, nodeAddresses, ownership: policy } = goal;
-  let endpoints: ReadonlySet<string> | undefined;
+  let endpoints: ReadonlySet<HostPort> | undefined;
   const owners = await inSlices(
     clock,
     classifyServers({
@@ -35,8 +36,8 @@ export async function adoptServers(
 }
 
 /** Keys of all real servers that Services desire. */
-function endpointKeys(desired: DesiredView): ReadonlySet<string> {
-  const keys = new Set<string>();
+function endpointKeys(desired: DesiredView): ReadonlySet<HostPort> {
+  const keys = new Set<HostPort>();
   for (const key of desired.virtualServerKeys()) {
     for (const server of desired.virtualServer(key)?.realServers ?? [])
       keys.add(realServerKey(server));

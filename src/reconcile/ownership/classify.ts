@@ -2,11 +2,18 @@
  * Decides at startup who owns the virtual servers in the kernel. The result depends only on the kernel state, the API
  * objects and the ownership record. docs/decisions/0013 describes the rule and its limits. Pure.
  */
-import { familyOf, type IpAddress, type IpFamily, ipFamilies, isLoopback } from "../../base/ip.ts";
+import {
+  familyOf,
+  type HostPort,
+  type IpAddress,
+  type IpFamily,
+  ipFamilies,
+  isLoopback,
+} from "../../base/ip.ts";
 import { setFor } from "../../plan/sets.ts";
 import { type RealServer, realServerKey } from "../../state/real-server.ts";
 import { addressOf, type SetEntry } from "../../state/set-entry.ts";
-import type { VirtualServerId } from "../../state/virtual-server.ts";
+import type { ServerKey, VirtualServerId } from "../../state/virtual-server.ts";
 import type { CachedState } from "../observed/cached-state.ts";
 import type { OwnershipPolicy } from "./policy.ts";
 import { addressSetRoles, isNamedByAddress, isNamedByPort, type Members } from "./set-marks.ts";
@@ -14,9 +21,9 @@ import { addressSetRoles, isNamedByAddress, isNamedByPort, type Members } from "
 /** An earlier run's record, by virtual server key. */
 export interface RecordedOwnership {
   /** Our virtual servers that no set identifies by address. */
-  readonly owned: ReadonlySet<string>;
+  readonly owned: ReadonlySet<ServerKey>;
   /** Foreign virtual servers that one of our sets may identify as ours. */
-  readonly foreign: ReadonlySet<string>;
+  readonly foreign: ReadonlySet<ServerKey>;
 }
 
 export const nothingRecorded: RecordedOwnership = { owned: new Set(), foreign: new Set() };
@@ -28,9 +35,9 @@ export interface OwnershipFacts {
   /** Addresses on links other than kube-ipvs0. */
   readonly nodeAddresses: ReadonlySet<IpAddress>;
   /** Whether a Service requests this virtual server. Always false during clean-up. */
-  isClaimed(key: string): boolean;
+  isClaimed(key: ServerKey): boolean;
   /** Whether a Service desires this real server. */
-  isKnownEndpoint(realServerKey: string): boolean;
+  isKnownEndpoint(realServerKey: HostPort): boolean;
 }
 
 /** `possibly-owned`: only the real servers suggest that the virtual server is ours. It is kept and reported. */
@@ -38,9 +45,9 @@ export type Owner = "owned" | "foreign" | "possibly-owned";
 
 export function* classifyServers(
   facts: OwnershipFacts,
-): Generator<void, ReadonlyMap<string, Owner>> {
+): Generator<void, ReadonlyMap<ServerKey, Owner>> {
   const traces = kernelTraces(facts.cached);
-  const owners = new Map<string, Owner>();
+  const owners = new Map<ServerKey, Owner>();
   for (const [key, { virtualServer, realServers }] of facts.cached.virtualServers) {
     owners.set(key, ownerOf(key, virtualServer, realServers, { ...facts, ...traces }));
     yield;
@@ -58,7 +65,7 @@ interface KernelTraces {
 }
 
 function ownerOf(
-  key: string,
+  key: ServerKey,
   id: VirtualServerId,
   realServers: readonly RealServer[],
   facts: OwnershipFacts & KernelTraces,

@@ -3,6 +3,7 @@ import { familyOf, type IpAddress } from "../../base/ip.ts";
 import type { DesiredView } from "../../plan/desired-state.ts";
 import { setFor, setRoles } from "../../plan/sets.ts";
 import { addressEntry, addressPortEntry, type SetEntry } from "../../state/set-entry.ts";
+import type { ServerKey } from "../../state/virtual-server.ts";
 import type { Scope } from "../scope.ts";
 import type { Ownership, OwnershipView } from "./ownership.ts";
 
@@ -28,7 +29,7 @@ export function withoutForeign(
  * entries by address and port, and their address unless another of our virtual servers needs it. A node port's entry
  * remains, because it applies to all node addresses.
  */
-function withoutConflicts(desired: DesiredView, conflicts: ReadonlySet<string>): DesiredView {
+function withoutConflicts(desired: DesiredView, conflicts: ReadonlySet<ServerKey>): DesiredView {
   if (conflicts.size === 0) return desired;
   const { entries, addresses } = hiddenBy(desired, conflicts);
   return {
@@ -57,7 +58,7 @@ function withoutConflicts(desired: DesiredView, conflicts: ReadonlySet<string>):
  * Adds to a scope everything that depends on who owns these virtual servers: the virtual servers, their entries, and
  * their addresses, which other virtual servers may start or stop needing.
  */
-function includeConflicts(scope: Scope, desired: DesiredView, keys: Iterable<string>): void {
+function includeConflicts(scope: Scope, desired: DesiredView, keys: Iterable<ServerKey>): void {
   for (const key of keys) {
     scope.includeServer(key);
     const server = desired.virtualServer(key)?.virtualServer;
@@ -77,7 +78,7 @@ function includeConflicts(scope: Scope, desired: DesiredView, keys: Iterable<str
 
 function hiddenBy(
   desired: DesiredView,
-  conflicts: ReadonlySet<string>,
+  conflicts: ReadonlySet<ServerKey>,
 ): { readonly entries: ReadonlySet<SetEntry>; readonly addresses: ReadonlySet<IpAddress> } {
   const entries = new Set<SetEntry>();
   const addresses = new Set<IpAddress>();

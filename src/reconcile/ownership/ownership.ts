@@ -1,6 +1,6 @@
 import { sameSet } from "../../base/same-set.ts";
 import type { DesiredView } from "../../plan/desired-state.ts";
-import type { VirtualServer } from "../../state/virtual-server.ts";
+import type { ServerKey, VirtualServer } from "../../state/virtual-server.ts";
 import type { Change } from "../change.ts";
 import type { CachedState, CachedVirtualServer } from "../observed/cached-state.ts";
 import { nothingRecorded, type Owner, type RecordedOwnership } from "./classify.ts";
@@ -37,20 +37,20 @@ export function readOnlyRecord({ recorded }: OwnershipRecord): OwnershipRecord {
 /** Tracks which virtual servers in the kernel are ours. All others belong to third parties. */
 export class Ownership {
   readonly #record: OwnershipRecord;
-  readonly #owned = new Set<string>();
+  readonly #owned = new Set<ServerKey>();
   /** Our virtual servers that no set identifies by address. */
-  readonly #unnamed = new Set<string>();
+  readonly #unnamed = new Set<ServerKey>();
   /** Virtual servers that are not changed: third-party ones, and undesired ones in an excluded network. */
-  readonly #foreign = new Set<string>();
+  readonly #foreign = new Set<ServerKey>();
   /** Foreign virtual servers that a Service also requests. */
-  #conflicts: ReadonlySet<string> = new Set();
+  #conflicts: ReadonlySet<ServerKey> = new Set();
   /**
    * Foreign virtual servers that no Service requests and that a restart would mistake for ours. Either one of our node
    * port sets contains the port, or the virtual server is on one of our addresses and other software may flush the
    * sets.
    */
-  #mistakable: ReadonlySet<string> = new Set();
-  #possiblyOwned: readonly string[] = [];
+  #mistakable: ReadonlySet<ServerKey> = new Set();
+  #possiblyOwned: readonly ServerKey[] = [];
   /** True at first, because the record may contain virtual servers that no longer exist. */
   #hasUnsavedChanges = true;
   /** The current contents of the record. */
@@ -66,26 +66,26 @@ export class Ownership {
   }
 
   /** Virtual servers that may be ours. They are kept and reported. */
-  get possiblyOwned(): readonly string[] {
+  get possiblyOwned(): readonly ServerKey[] {
     return this.#possiblyOwned;
   }
 
   /** Keys of all virtual servers that are not ours, or are undesired and in an excluded network. */
-  get foreign(): ReadonlySet<string> {
+  get foreign(): ReadonlySet<ServerKey> {
     return this.#foreign;
   }
 
   /** Keys of foreign virtual servers that Services also request. */
-  get conflicts(): ReadonlySet<string> {
+  get conflicts(): ReadonlySet<ServerKey> {
     return this.#conflicts;
   }
 
-  isOwned(key: string): boolean {
+  isOwned(key: ServerKey): boolean {
     return this.#owned.has(key);
   }
 
   /** Adopts the classification made at startup. */
-  adopt(owners: ReadonlyMap<string, Owner>): void {
+  adopt(owners: ReadonlyMap<ServerKey, Owner>): void {
     for (const [key, owner] of owners) {
       if (owner === "owned") this.#owned.add(key);
       else this.#owned.delete(key);
@@ -105,7 +105,7 @@ export class Ownership {
   }
 
   /** Called if the virtual server was not created after all. If it exists now or later, a third party created it. */
-  noteNotCreated(key: string): void {
+  noteNotCreated(key: ServerKey): void {
     this.#owned.delete(key);
   }
 
@@ -116,9 +116,9 @@ export class Ownership {
    */
   updateConflicts(
     { desired, cached, policy }: OwnershipView,
-    keys: Iterable<string> | undefined,
-  ): readonly string[] {
-    const conflicts = new Set<string>();
+    keys: Iterable<ServerKey> | undefined,
+  ): readonly ServerKey[] {
+    const conflicts = new Set<ServerKey>();
     for (const key of [...(keys ?? cached.virtualServers.keys()), ...this.#conflicts]) {
       const isClaimed = cached.virtualServers.has(key) && desired.virtualServer(key) !== undefined;
       if (isClaimed && policy.foreignVirtualServers === "delete") this.#owned.add(key);
@@ -140,7 +140,7 @@ export class Ownership {
    * Also removes foreign virtual servers that no longer exist, because virtual servers created in their place will be
    * ours. If `keys` is undefined, checks all virtual servers.
    */
-  async recordAhead(view: OwnershipView, keys: Iterable<string> | undefined): Promise<void> {
+  async recordAhead(view: OwnershipView, keys: Iterable<ServerKey> | undefined): Promise<void> {
     for (const key of keys ?? view.cached.virtualServers.keys()) this.#noteForeign(key, view);
     this.#noteMistakable(view);
     const { owned, foreign } = this.#kept;
@@ -160,7 +160,7 @@ export class Ownership {
    * Called after a sync. Forgets virtual servers that no longer exist, and records what the sets do not show. If
    * `keys` is undefined, checks all virtual servers.
    */
-  update(view: OwnershipView, keys: Iterable<string> | undefined): void {
+  update(view: OwnershipView, keys: Iterable<ServerKey> | undefined): void {
     const { desired, cached } = view;
     for (const key of keys ?? allKeys(this.#owned, this.#foreign, cached)) {
       const server = cached.virtualServers.get(key);
@@ -180,12 +180,12 @@ export class Ownership {
   }
 
   /** Foreign virtual servers that a restart would mistake for ours if they were not in the record. */
-  *#recordedForeign(): Generator<string> {
+  *#recordedForeign(): Generator<ServerKey> {
     yield* this.#conflicts;
     yield* this.#mistakable;
   }
 
-  #noteForeign(key: string, { desired, cached, policy }: OwnershipView): void {
+  #noteForeign(key: ServerKey, { desired, cached, policy }: OwnershipView): void {
     const server = cached.virtualServers.get(key);
     const isKept = server !== undefined && desired.virtualServer(key) === undefined;
     const isOurs = policy.foreignVirtualServers === "delete" || this.#owned.has(key);
@@ -200,7 +200,7 @@ export class Ownership {
    */
   #noteMistakable({ desired, cached }: OwnershipView): void {
     const possiblyOwned = new Set(this.#possiblyOwned);
-    const isMistakable = (key: string): boolean => {
+    const isMistakable = (key: ServerKey): boolean => {
       const server = cached.virtualServers.get(key)?.virtualServer;
       if (server === undefined || this.#owned.has(key)) return false;
       if (isNamedByPort(server, desired)) return true;
@@ -211,7 +211,7 @@ export class Ownership {
     this.#mistakable = foreign;
   }
 
-  #noteNamed(key: string, server: CachedVirtualServer | undefined, desired: DesiredView): void {
+  #noteNamed(key: ServerKey, server: CachedVirtualServer | undefined, desired: DesiredView): void {
     const isUnnamed =
       server !== undefined && this.#owned.has(key) && !isTraced(server.virtualServer, desired);
     if (isUnnamed === this.#unnamed.has(key)) return;
@@ -240,10 +240,10 @@ export interface OwnershipView {
 
 /** Yields some keys more than once, which is harmless and avoids copying tens of thousands of keys. */
 function* allKeys(
-  owned: ReadonlySet<string>,
-  foreign: ReadonlySet<string>,
+  owned: ReadonlySet<ServerKey>,
+  foreign: ReadonlySet<ServerKey>,
   { virtualServers }: CachedState,
-): Generator<string> {
+): Generator<ServerKey> {
   yield* owned;
   yield* foreign;
   yield* virtualServers.keys();

@@ -3,8 +3,10 @@
  * until the plan changes, the endpoint is removed, a third party sets a different weight, or this program exits.
  * kube-proxy also writes a real server's weight only when it creates the real server and at startup.
  */
+import type { HostPort } from "../../base/ip.ts";
 import type { DesiredView } from "../../plan/desired-state.ts";
 import { type RealServer, realServerKey, sameRealServer } from "../../state/real-server.ts";
+import type { ServerKey } from "../../state/virtual-server.ts";
 import type { CachedServers } from "../observed/cached-state.ts";
 import type { Differences } from "../observed/difference.ts";
 import type { StatusTable } from "./status-table.ts";
@@ -14,8 +16,8 @@ export type ManualWeightPolicy = "keep" | "repair";
 
 /** One of our real servers whose weight a third party set. */
 export interface ManualWeight {
-  readonly virtualServerKey: string;
-  readonly realServerKey: string;
+  readonly virtualServerKey: ServerKey;
+  readonly realServerKey: HostPort;
   readonly weight: number;
   /** The planned weight when the manual weight was found. If planning changes it, the new weight applies. */
   readonly plannedWeight: number;
@@ -32,7 +34,7 @@ export interface WeightsInput {
    * found now.
    */
   readonly mayBeOurs: boolean;
-  readonly isOwned: (virtualServerKey: string) => boolean;
+  readonly isOwned: (virtualServerKey: ServerKey) => boolean;
 }
 
 /** Records weights that differ from the written ones, and forgets those that no longer apply. */
@@ -79,7 +81,7 @@ function isOver(kept: ManualWeight, { desired, cached }: WeightsInput): boolean 
 /** Whether the weight of `present` is kept although the planned weight differs. */
 export function isWeightKept(
   table: StatusTable,
-  virtualServerKey: string,
+  virtualServerKey: ServerKey,
   planned: RealServer,
   present: RealServer,
 ): boolean {
@@ -101,7 +103,7 @@ export function manualWeights(table: StatusTable): readonly ManualWeight[] {
   return [...table.values()].flatMap(({ manualWeight }) => manualWeight ?? []);
 }
 
-function find(servers: readonly RealServer[] | undefined, key: string): RealServer | undefined {
+function find(servers: readonly RealServer[] | undefined, key: HostPort): RealServer | undefined {
   return servers?.find((server) => realServerKey(server) === key);
 }
 

@@ -1,7 +1,7 @@
 /** Repairs that a third party keeps reverting. They back off, except for repairs of restrictions. */
 import type { Drift, DriftKind } from "../drift.ts";
 import { isLimit, isRestriction } from "../limits.ts";
-import { type Subject, subjectKey } from "../subject.ts";
+import { type Subject, type SubjectKey, subjectKey } from "../subject.ts";
 import type { Status, StatusTable } from "./status-table.ts";
 
 /** A subject that drifts this many times within `windowMs` is in a reconcile conflict. */
@@ -122,10 +122,10 @@ export function isBackingOff(table: StatusTable, subject: Subject, nowMs: number
 }
 
 /**
- * Limits, by key, that third parties have removed too often to be relied on. The resources that they protect are
+ * Limits that third parties have removed too often to be relied on. The resources that they protect are
  * withdrawn.
  */
-export function distrusted(table: StatusTable, nowMs: number): ReadonlyMap<string, Subject> {
+export function distrusted(table: StatusTable, nowMs: number): ReadonlyMap<SubjectKey, Subject> {
   const found = [...table.values()].filter(
     ({ repairs }) => (repairs?.distrustedUntilMs ?? nowMs) > nowMs,
   );

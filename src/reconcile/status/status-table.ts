@@ -10,12 +10,13 @@
  * | tolerated | its value differs and is accepted: a repair that is backing off, or a manual weight |
  */
 import { earliest } from "../../base/earliest.ts";
+import type { ServerKey } from "../../state/virtual-server.ts";
 import type { Outcomes } from "../apply/outcome.ts";
 import type { Change } from "../change.ts";
 import type { ChangePlan, DeferralReason, DeferredChange } from "../change-plan.ts";
 import { subjectOf } from "../kinds/kinds.ts";
 import { isTouched, type Scope } from "../scope.ts";
-import { type Subject, subjectKey } from "../subject.ts";
+import { type Subject, type SubjectKey, subjectKey } from "../subject.ts";
 import type { SyncGoal } from "../sync-goal.ts";
 import type { ManualWeight } from "./manual-weights.ts";
 import { nextRejection, pauseAfter, type Rejection } from "./rejection.ts";
@@ -33,7 +34,7 @@ export interface Status {
 }
 
 export class StatusTable {
-  readonly #byKey = new Map<string, Status>();
+  readonly #byKey = new Map<SubjectKey, Status>();
 
   get isEmpty(): boolean {
     return this.#byKey.size === 0;
@@ -98,7 +99,7 @@ export class StatusTable {
   }
 
   /** Called for virtual servers that planning touched. Makes the next drain check retry their rejected drain ends. */
-  hastenDrainEnds(virtualServers: ReadonlySet<string>): void {
+  hastenDrainEnds(virtualServers: ReadonlySet<ServerKey>): void {
     for (const status of this.#byKey.values()) {
       const { rejection, subject } = status;
       const isTouchedEnd =

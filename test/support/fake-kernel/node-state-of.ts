@@ -11,7 +11,7 @@ import { parseListedRule } from "../../../src/explain/read/parse-other-rule.ts";
 import type { ObservedChain } from "../../../src/kernel/kernel.ts";
 import { chainKey } from "../../../src/state/rule.ts";
 import { tunnelLinks } from "../../../src/state/tunnel-link.ts";
-import { virtualServerKey } from "../../../src/state/virtual-server.ts";
+import { type ServerKey, virtualServerKey } from "../../../src/state/virtual-server.ts";
 import type { FakeKernel } from "./fake-kernel.ts";
 import { standardNodeAddresses } from "./fake-link.ts";
 
@@ -62,7 +62,7 @@ export function nodeStateOf(
     ]);
   const servers = ipvs
     .peek()
-    .map((server): readonly [string, ListedServer] => [
+    .map((server): readonly [ServerKey, ListedServer] => [
       virtualServerKey(server.virtualServer),
       server,
     ]);

@@ -4,6 +4,8 @@
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { toClaimKey } from "../../../src/plan/claims/claimed-keys.ts";
+import { toServerKey } from "../../../src/state/virtual-server.ts";
 import { FakeNode } from "../../support/fake-node.ts";
 import type { NamedObject } from "../../support/memory-source.ts";
 import { type ApiObject, endpointSlice, service, servicePort } from "../../support/objects.ts";
@@ -118,7 +120,7 @@ describe("an address that a younger Service owns", () => {
     await node.start();
     await node.comeToRest();
     assert.deepEqual(served(node), ["young"]);
-    assert.equal(node.holders().get(`TCP ${address}:80`)?.service, "default/young");
+    assert.equal(node.holders().get(toClaimKey(`TCP ${address}:80`))?.service, "default/young");
     await node.restart();
     await node.comeToRest();
     assert.deepEqual(served(node), ["young"]);
@@ -152,7 +154,10 @@ describe("an address that a younger Service owns", () => {
     node.source.apply(sliceOf("old", pods["young"]), sliceOf("young", "10.244.9.9"));
     await node.start();
     await node.comeToRest();
-    assert.equal(node.view.plan.desired.claimantOf(`TCP ${address}:80`), "default/young:http");
+    assert.equal(
+      node.view.plan.desired.claimantOf(toServerKey(`TCP ${address}:80`)),
+      "default/young:http",
+    );
     await node.stop();
   });
 

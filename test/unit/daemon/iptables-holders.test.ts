@@ -14,6 +14,7 @@ import { ProxyHealth } from "../../../src/daemon/report/proxy-health.ts";
 import { type Daemon, startDaemon } from "../../../src/daemon/start.ts";
 import type { Holders } from "../../../src/plan/claims/claim.ts";
 import { servicePortChains } from "../../../src/plan/iptables/chain-names.ts";
+import { toServerKey } from "../../../src/state/virtual-server.ts";
 import { configurationText } from "../../golden/configuration.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
@@ -24,7 +25,7 @@ import { RecordingLogger } from "../../support/recording-logger.ts";
 import { silentMetrics } from "../../support/silent-metrics.ts";
 
 const address = "198.51.100.7";
-const key = `TCP ${address}:80`;
+const key = toServerKey(`TCP ${address}:80`);
 
 function claiming(name: string, year: number, isClaiming = true): NamedObject {
   return named(
@@ -179,7 +180,7 @@ describe("iptables mode: an address that a younger Service owns", () => {
   });
 
   it("is found in one family while the rules of the other family cannot be read", async () => {
-    const [address6, key6] = ["2001:db8::7", "TCP [2001:db8::7]:80"];
+    const [address6, key6] = ["2001:db8::7", toServerKey("TCP [2001:db8::7]:80")];
     for (const [name, year] of [["young6", 2026] as const, ["old6", 2020] as const]) {
       const metadata = { creationTimestamp: `${year}-01-01T00:00:00Z` };
       const spec = { externalIPs: [address6] };

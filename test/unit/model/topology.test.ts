@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { EndpointRecord } from "../../../src/api/objects.ts";
-import { mergeSlices } from "../../../src/model/endpoints.ts";
+import { endpointPortKey, mergeSlices } from "../../../src/model/endpoints.ts";
 import type { ServicePort } from "../../../src/model/service-port.ts";
 import { servicePortsOf } from "../../../src/model/service-ports.ts";
 import { chooseEndpoints } from "../../../src/model/topology.ts";
@@ -164,10 +164,14 @@ describe("chooseEndpoints uses", () => {
     it(name, () => {
       const [port] = servicePortsOf(serviceRecord(service), "IPv4") as [ServicePort];
       const merged = mergeSlices([sliceRecord(endpoints)], "IPv4", here.nodeName);
-      const chosen = chooseEndpoints(merged.get("http/TCP") ?? [], port, {
-        ...here,
-        zone: zone ?? here.zone,
-      });
+      const chosen = chooseEndpoints(
+        merged.get(endpointPortKey({ name: "http", protocol: "TCP" })) ?? [],
+        port,
+        {
+          ...here,
+          zone: zone ?? here.zone,
+        },
+      );
       assert.deepEqual(addresses(chosen.cluster), cluster);
       assert.deepEqual(addresses(chosen.local), local ?? []);
       assert.equal(chosen.hasUsable, hasUsable);
@@ -187,7 +191,7 @@ describe("mergeSlices", () => {
       "node-1",
     );
     assert.deepEqual(
-      merged.get("http/TCP")?.map(({ key }) => key),
+      merged.get(endpointPortKey({ name: "http", protocol: "TCP" }))?.map(({ key }) => key),
       ["10.0.0.10:8080", "10.0.0.9:8080"],
     );
   });
@@ -198,7 +202,10 @@ describe("mergeSlices", () => {
       sliceRecord([endpointRecord(a, terminating)], { name: "default/a-2" }),
     ];
     for (const order of [slices, slices.toReversed()]) {
-      const [endpoint] = mergeSlices(order, "IPv4", "node-1").get("http/TCP") ?? [];
+      const [endpoint] =
+        mergeSlices(order, "IPv4", "node-1").get(
+          endpointPortKey({ name: "http", protocol: "TCP" }),
+        ) ?? [];
       assert.equal(endpoint?.isReady, true);
     }
   });
@@ -208,7 +215,10 @@ describe("mergeSlices", () => {
       sliceRecord([endpointRecord(a, terminating)], { name: "default/a-1" }),
       sliceRecord([endpointRecord(a)], { name: "default/a-2" }),
     ];
-    const [endpoint] = mergeSlices(slices, "IPv4", "node-1").get("http/TCP") ?? [];
+    const [endpoint] =
+      mergeSlices(slices, "IPv4", "node-1").get(
+        endpointPortKey({ name: "http", protocol: "TCP" }),
+      ) ?? [];
     assert.equal(endpoint?.isReady, true);
   });
 
@@ -223,7 +233,7 @@ describe("mergeSlices", () => {
     ];
     const merged = mergeSlices(slices, "IPv4", "node-1");
     assert.deepEqual(
-      merged.get("http/TCP")?.map(({ key }) => key),
+      merged.get(endpointPortKey({ name: "http", protocol: "TCP" }))?.map(({ key }) => key),
       [`${a}:8080`, `${b}:9090`],
     );
     assert.equal(ip("fd00::1").includes(":"), true);

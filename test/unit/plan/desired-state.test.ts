@@ -5,7 +5,7 @@ import { ChangeTracker } from "../../../src/model/change-tracker.ts";
 import { DesiredState } from "../../../src/plan/desired-state.ts";
 import type { DirtyKeys } from "../../../src/plan/dirty-keys.ts";
 import { realServerKey } from "../../../src/state/real-server.ts";
-import { virtualServerKey } from "../../../src/state/virtual-server.ts";
+import { toServerKey, virtualServerKey } from "../../../src/state/virtual-server.ts";
 import fc from "../../support/fast-check.ts";
 import { planService } from "../../support/plan-at-once.ts";
 import { entriesText } from "../../support/plan-text.ts";
@@ -101,7 +101,7 @@ describe("DesiredState", () => {
       const ports = [{ name: "http", protocol, port: 8080 }];
       const slice = sliceRecord([endpointRecord("10.244.2.2"), ...more], { ports });
       put(desired, serviceRecord({ ports: [portRecord({ protocol })] }), [slice]);
-      return desired.virtualServer(`${protocol} 10.96.0.10:80`)?.stillServing;
+      return desired.virtualServer(toServerKey(`${protocol} 10.96.0.10:80`))?.stillServing;
     };
     const both = new Set(["10.244.2.2:8080", "10.244.2.3:8080"]);
     assert.deepEqual(stillServing("UDP", leaving), both);
@@ -178,7 +178,7 @@ describe("DesiredState", () => {
     ]) {
       const desired = new DesiredState();
       for (const service of order) put(desired, service);
-      const server = desired.virtualServer("TCP 198.18.0.7:80");
+      const server = desired.virtualServer(toServerKey("TCP 198.18.0.7:80"));
       assert.equal(server?.virtualServer.persistenceTimeoutSeconds, 5);
       assert.deepEqual(desired.claims.lost(), [
         {
@@ -190,7 +190,8 @@ describe("DesiredState", () => {
       ]);
       desired.replace("z/older", "IPv4", []);
       assert.equal(
-        desired.virtualServer("TCP 198.18.0.7:80")?.virtualServer.persistenceTimeoutSeconds,
+        desired.virtualServer(toServerKey("TCP 198.18.0.7:80"))?.virtualServer
+          .persistenceTimeoutSeconds,
         0,
       );
       assert.deepEqual(desired.claims.lost(), []);

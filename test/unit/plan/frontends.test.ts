@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { hostPort } from "../../../src/base/ip.ts";
 import { Networks } from "../../../src/base/networks.ts";
 import { servicePortsOf } from "../../../src/model/service-ports.ts";
 import { frontendsOf, heldFrontends, reservedAddresses } from "../../../src/plan/frontends.ts";
@@ -67,7 +68,7 @@ describe("an address that is never served", () => {
     };
   };
   const server = ip("192.168.10.5");
-  const apiServers = [`${server} 6443`];
+  const apiServers = [hostPort(server, 6443)];
   const options = familyOptions("IPv4", { reserved, apiServers });
 
   for (const ips of ["externalIps", "loadBalancerIps"] as const) {
@@ -114,7 +115,7 @@ describe("an address that is never served", () => {
 
   it("is the address and port of an API server on this node, as external IP and as node port", () => {
     const own = ip("192.168.10.11");
-    const onNode = familyOptions("IPv4", { apiServers: [`${own} 6443`] });
+    const onNode = familyOptions("IPv4", { apiServers: [hostPort(own, 6443)] });
     const ports = [portRecord({ port: 6443, nodePort: 6443 })];
     const overrides = { type: "NodePort", externalIps: [own], ports } as const;
     assert.deepEqual(kinds(overrides, onNode), {
@@ -124,7 +125,7 @@ describe("an address that is never served", () => {
   });
 
   it("is not a cluster IP, through which pods reach the API server's own Service", () => {
-    const asConfigured = familyOptions("IPv4", { apiServers: [`${server} 80`] });
+    const asConfigured = familyOptions("IPv4", { apiServers: [hostPort(server, 80)] });
     assert.deepEqual(kinds({ clusterIps: [server] }, asConfigured).kinds, ["cluster-ip"]);
   });
 });

@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { ClusterPlan } from "../../../src/plan/cluster-plan.ts";
+import { toServerKey } from "../../../src/state/virtual-server.ts";
 import { endpointRecord, planOptions, serviceRecord, sliceRecord } from "../../support/records.ts";
 
-const key = "TCP 10.96.0.10:80";
+const key = toServerKey("TCP 10.96.0.10:80");
 const options = planOptions();
 const first = sliceRecord([endpointRecord("10.244.2.11")]);
 const second = sliceRecord([endpointRecord("10.244.2.12")], { name: "default/a-2" });
@@ -71,7 +72,7 @@ describe("a plan while lists arrive", () => {
     plan.tracker.noteSlice(undefined, first);
     last(plan.updateAhead(options));
     last(plan.update(planOptions({ scheduler: "wrr" })));
-    const [planned = ""] = plan.desired.virtualServerKeys();
+    const [planned = key] = plan.desired.virtualServerKeys();
     assert.equal(plan.desired.virtualServer(planned)?.virtualServer.scheduler, "wrr");
   });
 

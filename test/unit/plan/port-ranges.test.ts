@@ -10,6 +10,7 @@ import { DesiredState } from "../../../src/plan/desired-state.ts";
 import type { PlanOptions } from "../../../src/plan/options.ts";
 import { rangeMark } from "../../../src/plan/port-ranges.ts";
 import { planRules } from "../../../src/plan/rules.ts";
+import { toServerKey } from "../../../src/state/virtual-server.ts";
 import { planService } from "../../support/plan-at-once.ts";
 import { ipvsText } from "../../support/plan-text.ts";
 import {
@@ -97,7 +98,7 @@ describe("a port range", () => {
     const texts = ipvsText(desired).filter((text) => text.includes("FWM"));
     const keys = [...desired.virtualServerKeys()].filter((key) => key.startsWith("FWM"));
     assert.equal(keys.length, 2, texts.join("\n"));
-    const server = desired.virtualServer(`FWM ${mark} IPv4`);
+    const server = desired.virtualServer(toServerKey(`FWM ${mark} IPv4`));
     assert.deepEqual(server?.realServers.map(({ address, port }) => `${address}:${port}`).sort(), [
       "10.244.1.5:0",
       "10.244.1.6:0",
@@ -107,10 +108,10 @@ describe("a port range", () => {
   it("replaces the Service's own ports within the range, whose addresses stay bound", () => {
     const desired = planned([voice({ externalIps: [external] })]);
     const keys = [...desired.virtualServerKeys()];
-    assert.equal(keys.includes("UDP 203.0.113.10:5060"), false);
-    assert.equal(keys.includes("TCP 203.0.113.10:80"), true);
+    assert.equal(keys.includes(toServerKey("UDP 203.0.113.10:5060")), false);
+    assert.equal(keys.includes(toServerKey("TCP 203.0.113.10:80")), true);
     assert.equal(desired.hasAddress(external), true);
-    assert.ok(desired.serversOfAddress(external).includes(`FWM ${mark} IPv4`));
+    assert.ok(desired.serversOfAddress(external).includes(toServerKey(`FWM ${mark} IPv4`)));
   });
 
   it("marks packets in mangle after the single ports, and masquerades by mark", () => {
@@ -168,8 +169,8 @@ describe("a port range", () => {
       families: new Map([["IPv4", familyOptions("IPv4", { nodeAddresses: new Set([external]) })]]),
     });
     const desired = planned([voice({ externalIps: [external] })], options);
-    assert.equal(desired.virtualServer(`FWM ${mark} IPv4`), undefined);
-    assert.notEqual(desired.virtualServer("UDP 203.0.113.10:5060"), undefined);
+    assert.equal(desired.virtualServer(toServerKey(`FWM ${mark} IPv4`)), undefined);
+    assert.notEqual(desired.virtualServer(toServerKey("UDP 203.0.113.10:5060")), undefined);
   });
 
   it("belongs to one of the Services that request the address, and the other is told", () => {

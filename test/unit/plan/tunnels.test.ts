@@ -10,7 +10,7 @@ import type { FamilyOptions, PlanOptions } from "../../../src/plan/options.ts";
 import { planRules } from "../../../src/plan/rules.ts";
 import { noTuningFacts } from "../../../src/plan/tuning-facts.ts";
 import type { Tunnel } from "../../../src/state/served-range.ts";
-import { markServerId, virtualServerKey } from "../../../src/state/virtual-server.ts";
+import { markServerId, toServerKey, virtualServerKey } from "../../../src/state/virtual-server.ts";
 import { planService } from "../../support/plan-at-once.ts";
 import {
   cidr,
@@ -151,7 +151,7 @@ describe("tunnel forwarding", () => {
 
   it("replaces session affinity by a hash of the client's address", () => {
     const desired = planned(all, web({ affinitySeconds: 600 }));
-    const marks = desired.tunnels("IPv4").map(({ mark }) => `FWM ${mark} IPv4`);
+    const marks = desired.tunnels("IPv4").map(({ mark }) => toServerKey(`FWM ${mark} IPv4`));
     assert.equal(marks.length, 2);
     for (const key of marks) {
       const server = desired.virtualServer(key)?.virtualServer;

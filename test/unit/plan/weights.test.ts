@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { EndpointSliceRecord } from "../../../src/api/objects.ts";
-import { type Endpoint, mergeSlices } from "../../../src/model/endpoints.ts";
+import { type Endpoint, endpointPortKey, mergeSlices } from "../../../src/model/endpoints.ts";
 import { rampSteps, type Tuning } from "../../../src/model/tuning.ts";
 import { noTuningFacts } from "../../../src/plan/tuning-facts.ts";
 import { weightsOf } from "../../../src/plan/weights.ts";
@@ -22,7 +22,10 @@ function slice(name: string, net: number, count: number, weightText?: string): E
 }
 
 function endpointsOf(...slices: readonly EndpointSliceRecord[]): readonly Endpoint[] {
-  return mergeSlices(slices, "IPv4", "node-1").get("http/TCP") ?? [];
+  return (
+    mergeSlices(slices, "IPv4", "node-1").get(endpointPortKey({ name: "http", protocol: "TCP" })) ??
+    []
+  );
 }
 
 function weights(

@@ -8,10 +8,13 @@ import { Differences } from "../../../src/reconcile/observed/difference.ts";
 import { observedParts } from "../../../src/reconcile/observed/observer.ts";
 import { planChanges } from "../../../src/reconcile/plan-changes.ts";
 import { Scope } from "../../../src/reconcile/scope.ts";
+import { type ServerKey, toServerKey } from "../../../src/state/virtual-server.ts";
 import { virtual } from "../../contract/servers.ts";
 
 /** A JavaScript call accepts about 125,000 arguments. */
-const keys: readonly string[] = Array.from({ length: 150_000 }, (_, index) => `UDP ${index}`);
+const keys: readonly ServerKey[] = Array.from({ length: 150_000 }, (_, index) =>
+  toServerKey(`UDP ${index}`),
+);
 const virtualServer = virtual({ protocol: "UDP" });
 const server = { virtualServer, realServers: [], kind: "cluster-ip" } as const;
 

@@ -9,7 +9,11 @@ import {
 } from "../../../src/reconcile/ownership/classify.ts";
 import type { OwnershipRecord } from "../../../src/reconcile/ownership/ownership.ts";
 import type { SyncReport } from "../../../src/reconcile/report.ts";
-import { type VirtualServer, virtualServerKey } from "../../../src/state/virtual-server.ts";
+import {
+  toServerKey,
+  type VirtualServer,
+  virtualServerKey,
+} from "../../../src/state/virtual-server.ts";
 import { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
 import type { Operation } from "../../support/fake-kernel/operations.ts";
 import { Bench } from "../../support/reconcile-bench.ts";
@@ -104,7 +108,7 @@ describe("a Service that claims a foreign virtual server", () => {
 
   it("is reported", () => {
     assert.deepEqual(report.conflicts, ["TCP 203.0.113.5:80"]);
-    assert.equal(bench.desired.claimantOf("TCP 203.0.113.5:80"), "default/a:http");
+    assert.equal(bench.desired.claimantOf(toServerKey("TCP 203.0.113.5:80")), "default/a:http");
   });
 
   it("keeps its conflict after a restart and after verification", async () => {
@@ -589,7 +593,7 @@ describe("a recorded foreign virtual server that the third party removed", () =>
 });
 
 describe("a virtual server that could not be created", () => {
-  const key = "TCP 203.0.113.5:80";
+  const key = toServerKey("TCP 203.0.113.5:80");
   let bench: Bench;
 
   beforeEach(() => {
@@ -677,7 +681,7 @@ for (const policy of ["keep", "delete"] as const) {
 }
 
 describe("unclaimed virtual servers", () => {
-  const key = "TCP 203.0.113.5:80";
+  const key = toServerKey("TCP 203.0.113.5:80");
   const cases: readonly {
     readonly name: string;
     readonly policy: "keep" | "delete";
@@ -736,14 +740,14 @@ it("of kube-ipvs in an excluded network are recorded before their entries are re
     foreignVirtualServers: "keep",
     excludeCIDRs: [cidr("10.96.0.0/24")],
   } as const;
-  const key = "TCP 10.96.0.10:8080";
+  const key = toServerKey("TCP 10.96.0.10:8080");
   const ownershipRecord = record.forStart();
   const bench = new Bench(new FakeKernel(), { ownership }, { ownershipRecord });
   const [web, admin] = [portRecord(), portRecord({ name: "admin", port: 8080 })];
   bench.put(serviceRecord({ ports: [web, admin] }), [there]);
   bench.put({ ...nodePort, name: "default/b", clusterIps: [ip("10.96.0.11")] }, [there]);
   assert.deepEqual((await bench.sync()).foreignServers, []);
-  const atNode = "TCP 192.168.10.11:30080";
+  const atNode = toServerKey("TCP 192.168.10.11:30080");
   assert.deepEqual([...record.kept().owned], [atNode]);
   bench.put(serviceRecord({ ports: [web] }), [there]);
   assert.deepEqual((await bench.sync()).foreignServers, [key]);

@@ -9,7 +9,7 @@ import { type ChangePlan, emptyPlan } from "../../../src/reconcile/change-plan.t
 import { planObject } from "../../../src/reconcile/plan-object.ts";
 import { dummyLinkName } from "../../../src/state/dummy-link.ts";
 import { addressPortEntry } from "../../../src/state/set-entry.ts";
-import type { VirtualServer } from "../../../src/state/virtual-server.ts";
+import { toServerKey, type VirtualServer } from "../../../src/state/virtual-server.ts";
 import { ip } from "../../support/records.ts";
 
 const virtualServer: VirtualServer = {
@@ -21,7 +21,7 @@ const virtualServer: VirtualServer = {
   persistencePrefixLength: 32,
   flags: 0,
 };
-const key = "TCP 10.96.0.10:80";
+const key = toServerKey("TCP 10.96.0.10:80");
 const realServer = { address: ip("10.244.2.11"), port: 8080, weight: 1, forwardingMethod: 0 };
 const clusterIps = setFor("clusterIp", "IPv4");
 const larger = { ...clusterIps, maxElements: 131_072 };
@@ -84,7 +84,7 @@ const plan: ChangePlan = {
     create,
     {
       kind: "virtual-server-update",
-      key: "TCP 10.96.0.11:80",
+      key: toServerKey("TCP 10.96.0.11:80"),
       before: virtualServer,
       after: { ...virtualServer, persistenceTimeoutSeconds: 10_800, flags: 0x10 },
       reason: "differs",
@@ -93,13 +93,13 @@ const plan: ChangePlan = {
     drain,
     {
       kind: "conntrack-delete",
-      key: "UDP 10.96.0.10:53",
+      key: toServerKey("UDP 10.96.0.10:53"),
       selection: { destination: ip("10.96.0.10"), destinationPort: 53 },
       reason: "stale-conntrack",
     },
   ],
   deferred: [{ change: bind, reason: "refused" }],
-  conflicts: ["TCP 10.96.0.98:80"],
+  conflicts: [toServerKey("TCP 10.96.0.98:80")],
   servicesOf: (change) => (change === create || change === bind ? ["default/a"] : []),
 };
 

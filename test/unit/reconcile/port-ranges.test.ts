@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { rangeMark } from "../../../src/plan/port-ranges.ts";
-import { markServerId } from "../../../src/state/virtual-server.ts";
+import { markServerId, toServerKey } from "../../../src/state/virtual-server.ts";
 import { Bench } from "../../support/reconcile-bench.ts";
 import { cidr, endpointRecord, ip, serviceRecord } from "../../support/records.ts";
 
 const portRangeMarks = 0x3fff0000;
 const address = ip("203.0.113.10");
-const key = `FWM ${rangeMark(address, portRangeMarks)} IPv4`;
+const key = toServerKey(`FWM ${rangeMark(address, portRangeMarks)} IPv4`);
 const open = serviceRecord({
   type: "LoadBalancer",
   loadBalancerIps: [address],

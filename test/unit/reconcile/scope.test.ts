@@ -1,13 +1,15 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { hostPort } from "../../../src/base/ip.ts";
 import type { DirtyKeys } from "../../../src/plan/dirty-keys.ts";
 import { isTouched, Scope } from "../../../src/reconcile/scope.ts";
 import type { Subject } from "../../../src/reconcile/subject.ts";
 import { addressEntry } from "../../../src/state/set-entry.ts";
+import { toServerKey } from "../../../src/state/virtual-server.ts";
 import { ip } from "../../support/records.ts";
 
 const [address, other] = [ip("10.96.0.10"), ip("10.96.0.11")];
-const virtualServer = "TCP 10.96.0.10:80";
+const virtualServer = toServerKey("TCP 10.96.0.10:80");
 
 const touched: DirtyKeys = {
   virtualServers: new Set([virtualServer]),
@@ -21,8 +23,8 @@ const chain = { type: "chain", table: "nat", chainName: "KUBE-SERVICES" } as con
 
 const rows: readonly (readonly [subject: Subject, expected: boolean])[] = [
   [{ type: "virtual-server", virtualServer }, true],
-  [{ type: "virtual-server", virtualServer: "TCP 10.96.0.11:80" }, false],
-  [{ type: "real-server", virtualServer, realServer: "10.244.2.11:80" }, true],
+  [{ type: "virtual-server", virtualServer: toServerKey("TCP 10.96.0.11:80") }, false],
+  [{ type: "real-server", virtualServer, realServer: hostPort("10.244.2.11", 80) }, true],
   [{ type: "entry", setName: "KUBE-IPVS-IPS", entry: addressEntry(address) }, true],
   [{ type: "entry", setName: "KUBE-IPVS-IPS", entry: addressEntry(other) }, false],
   [{ type: "entry", setName: "KUBE-CLUSTER-IP", entry: addressEntry(address) }, false],
@@ -43,7 +45,7 @@ describe("the scope of planning", () => {
 
 describe("a scope", () => {
   const more: DirtyKeys = {
-    virtualServers: new Set(["TCP 10.96.0.11:80"]),
+    virtualServers: new Set([toServerKey("TCP 10.96.0.11:80")]),
     setEntries: new Map([["KUBE-IPVS-IPS", new Set([addressEntry(other)])]]),
     addresses: new Set([other]),
     rules: new Set(),
@@ -71,8 +73,12 @@ describe("a scope", () => {
     scope.include(touched);
     assert.deepEqual(scope.virtualServers, touched.virtualServers);
     scope.include(more);
-    scope.includeServer("TCP 10.96.0.12:80");
-    const servers = [virtualServer, "TCP 10.96.0.11:80", "TCP 10.96.0.12:80"];
+    scope.includeServer(toServerKey("TCP 10.96.0.12:80"));
+    const servers = [
+      virtualServer,
+      toServerKey("TCP 10.96.0.11:80"),
+      toServerKey("TCP 10.96.0.12:80"),
+    ];
     assert.deepEqual(new Set(scope.virtualServers), new Set(servers));
     assert.deepEqual(
       scope.setEntries,

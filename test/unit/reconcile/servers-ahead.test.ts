@@ -1,7 +1,11 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { errno } from "../../../src/base/errno.ts";
-import { type VirtualServerId, virtualServerKey } from "../../../src/state/virtual-server.ts";
+import {
+  type ServerKey,
+  type VirtualServerId,
+  virtualServerKey,
+} from "../../../src/state/virtual-server.ts";
 import { real, virtual } from "../../contract/servers.ts";
 import type { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
 import { Bench } from "../../support/reconcile-bench.ts";
@@ -10,7 +14,7 @@ import { endpointRecord, ip, serviceRecord } from "../../support/records.ts";
 const names = ["a", "b", "c"];
 const addressOf = (name: string): string => `10.96.0.${1 + names.indexOf(name)}`;
 const idOf = (name: string): VirtualServerId => virtual({ address: ip(addressOf(name)), port: 80 });
-const keyOf = (name: string): string => virtualServerKey(idOf(name));
+const keyOf = (name: string): ServerKey => virtualServerKey(idOf(name));
 
 function put(bench: Bench): void {
   for (const name of names) {

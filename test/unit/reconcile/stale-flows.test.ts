@@ -1,15 +1,17 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { type HostPort, hostPort } from "../../../src/base/ip.ts";
 import { staleFlows } from "../../../src/reconcile/kinds/stale-flows.ts";
 import type { Flow } from "../../../src/state/flow.ts";
+import { toServerKey } from "../../../src/state/virtual-server.ts";
 import { dnsFlow } from "../../support/flows.ts";
 import { ip } from "../../support/records.ts";
 
 const allowed = new Map([
-  ["UDP 10.96.0.10:53", new Set(["10.244.1.5:5353"])],
-  ["UDP 192.168.10.11:30053", new Set(["10.244.1.5:5353"])],
-  ["UDP 10.96.0.66:53", new Set<string>()],
-  ["UDP [fd00:96::a]:53", new Set(["[fd00:244::5]:5353"])],
+  [toServerKey("UDP 10.96.0.10:53"), new Set([hostPort("10.244.1.5", 5353)])],
+  [toServerKey("UDP 192.168.10.11:30053"), new Set([hostPort("10.244.1.5", 5353)])],
+  [toServerKey("UDP 10.96.0.66:53"), new Set<HostPort>()],
+  [toServerKey("UDP [fd00:96::a]:53"), new Set([hostPort("fd00:244::5", 5353)])],
 ]);
 
 const cases: readonly { readonly name: string; readonly flow: Flow; readonly isStale: boolean }[] =

@@ -2,11 +2,12 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import type { Change } from "../../../src/reconcile/change.ts";
 import { emptyPlan, withoutFlowChecks } from "../../../src/reconcile/change-plan.ts";
+import { toServerKey } from "../../../src/state/virtual-server.ts";
 import { ip } from "../../support/records.ts";
 
 const check: Change = {
   kind: "conntrack-delete",
-  key: "UDP 10.96.0.10:53",
+  key: toServerKey("UDP 10.96.0.10:53"),
   selection: { destination: ip("10.96.0.10"), destinationPort: 53 },
   reason: "stale-conntrack",
 };

@@ -6,20 +6,36 @@ import { labelOf } from "../../../src/answer/traffic-view.ts";
 import { hostPort, parseIpAddress } from "../../../src/base/ip.ts";
 import type { TrafficSample } from "../../../src/kernel/sample-traffic.ts";
 import { noTraffic, type Traffic } from "../../../src/state/traffic.ts";
-import type { VirtualServerId } from "../../../src/state/virtual-server.ts";
+import {
+  type ServerKey,
+  toServerKey,
+  type VirtualServerId,
+  virtualServerKey,
+} from "../../../src/state/virtual-server.ts";
 import { ownersOf } from "../../../src/top/names.ts";
 import { SampleHistory } from "../../../src/top/reading.ts";
 import { endpointRowsOf, filtered, rowsOf, sorted, totalOf } from "../../../src/top/rows.ts";
 
-function id(text: string, port = 80): VirtualServerId & { readonly key: string } {
+function id(text: string, port = 80): VirtualServerId & { readonly key: ServerKey } {
   const address = parseIpAddress(text);
   assert.ok(address !== undefined);
-  return { protocol: "TCP", address, port, key: `TCP ${hostPort(address, port)}` };
+  return {
+    protocol: "TCP",
+    address,
+    port,
+    key: virtualServerKey({ protocol: "TCP", address, port }),
+  };
 }
 
 function sample(atMs: number, counted: Readonly<Record<string, Partial<Traffic>>>): TrafficSample {
   const servers = Object.entries(counted).map(([key, traffic]) => ({
-    ...{ ...id("10.96.0.1"), key, activeConnections: 1, inactiveConnections: 2, endpoints: [] },
+    ...{
+      ...id("10.96.0.1"),
+      key: toServerKey(key),
+      activeConnections: 1,
+      inactiveConnections: 2,
+      endpoints: [],
+    },
     traffic: { ...noTraffic, ...traffic },
   }));
   return { atMs, isCounting: true, servers };

@@ -5,7 +5,7 @@ import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 import type { TestContext } from "node:test";
 import { systemClock } from "../../../src/base/clock.ts";
-import type { IpAddress } from "../../../src/base/ip.ts";
+import { hostPort, type IpAddress } from "../../../src/base/ip.ts";
 import type { ServicePort } from "../../../src/model/service-port.ts";
 import { servicePortsOf } from "../../../src/model/service-ports.ts";
 import { UserspaceProxier } from "../../../src/userspace/proxier.ts";
@@ -17,7 +17,7 @@ import { serviceRecord } from "../../support/records.ts";
 export const loopback = "127.0.0.1" as IpAddress;
 
 export function backendAt(port: number): Backend {
-  return { key: `127.0.0.1:${port}`, address: loopback, port };
+  return { key: hostPort(loopback, port), address: loopback, port };
 }
 
 /** Starts a TCP server, which stops when the test ends. */

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { IpAddress } from "../../../src/base/ip.ts";
+import type { HostPort, IpAddress } from "../../../src/base/ip.ts";
 import { Balancer } from "../../../src/userspace/balancer.ts";
 import type { Backend } from "../../../src/userspace/service-listeners.ts";
 import { cidr } from "../../support/records.ts";
 
 const backends = (...names: readonly string[]): readonly Backend[] =>
-  names.map((key) => ({ key, address: "10.0.0.1" as IpAddress, port: 80 }));
+  names.map((name) => ({ key: name as HostPort, address: "10.0.0.1" as IpAddress, port: 80 }));
 
 function balancer(names: readonly string[], affinitySeconds = 0): Balancer {
   const made = new Balancer();

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ServiceRecord } from "../../../src/api/objects.ts";
-import { parseCidr } from "../../../src/base/ip.ts";
+import { hostPort, parseCidr } from "../../../src/base/ip.ts";
 import { Networks } from "../../../src/base/networks.ts";
 import { renderRule } from "../../../src/kernel/iptables/render.ts";
 import { servicePortsOf } from "../../../src/model/service-ports.ts";
@@ -32,7 +32,7 @@ function optionsWith(family: Partial<FamilyOptions>, more: Partial<PlanOptions> 
   const ofFamily = familyOptions("IPv4", {
     reserved,
     podNetworks: new Networks([cidr("10.244.2.0/24")]),
-    apiServers: ["192.168.10.5 6443"],
+    apiServers: [hostPort("192.168.10.5", 6443)],
     ...family,
   });
   return planOptions({ families: new Map([["IPv4", ofFamily]]), ...more });

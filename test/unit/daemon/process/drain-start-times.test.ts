@@ -14,6 +14,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import type { Clock } from "../../../../src/base/clock.ts";
+import { type ServiceAddress, serviceAddress } from "../../../../src/base/service-name.ts";
 import {
   drainStartTimesIn,
   rampStartTimesIn,
@@ -22,12 +23,16 @@ import { modeRecordIn } from "../../../../src/daemon/process/mode-record.ts";
 import { ownershipRecordIn } from "../../../../src/daemon/process/ownership-record.ts";
 import { type BootClock, openState } from "../../../../src/daemon/process/state-file.ts";
 import { type Drain, drainKey } from "../../../../src/reconcile/drain/drains.ts";
+import { toServerKey } from "../../../../src/state/virtual-server.ts";
+import { toKey } from "../../../support/keys.ts";
 import { RecordingLogger } from "../../../support/recording-logger.ts";
 import { ip } from "../../../support/records.ts";
 
+const ramp = serviceAddress("default/web", ip("10.244.1.40"));
+
 function drain(host: number, sinceMs: number): Drain {
   return {
-    virtualServerKey: "TCP 10.96.0.10:80",
+    virtualServerKey: toServerKey("TCP 10.96.0.10:80"),
     virtualServer: { protocol: "TCP", address: ip("10.96.0.10"), port: 80 },
     realServer: {
       address: ip(`10.244.${Math.floor(host / 250)}.${(host % 250) + 1}`),
@@ -160,7 +165,7 @@ describe("start times of drains in the state file", () => {
     const beganMs = { a: -1, b: 50_001, c: "1", d: null, e: 50_000, f: 0 };
     write(JSON.stringify({ ...good, beganMs }));
     const ages = open(50_000);
-    const known = Object.keys(beganMs).filter((key) => ages.recall(key) !== undefined);
+    const known = Object.keys(beganMs).filter((key) => ages.recall(toKey(key)) !== undefined);
     assert.deepEqual(known, ["e", "f"]);
   });
 
@@ -272,7 +277,7 @@ describe("start times of drains in the state file", () => {
 
   it("writes every section again after a failed write", async () => {
     const ages = open(50_000);
-    ages.ramps.keep(new Map([["default/web 10.244.1.40", 500]]));
+    ages.ramps.keep(new Map([[ramp, 500]]));
     await ages.idle();
     mkdirSync(`${path}.new`);
     ages.keep([first]);
@@ -282,20 +287,20 @@ describe("start times of drains in the state file", () => {
     await ages.idle();
     const next = open(50_000);
     assert.equal(next.recall(drainKey(first)), 400);
-    assert.equal(next.ramps.recall("default/web 10.244.1.40"), 500);
+    assert.equal(next.ramps.recall(ramp), 500);
   });
 
   it("keeps start times of growing weights and of drains separate", async () => {
     const file = open(100_000);
     file.keep([first]);
-    file.ramps.keep(new Map([["default/web 10.244.1.40", 500]]));
+    file.ramps.keep(new Map([[ramp, 500]]));
     await file.idle();
     const later = open(101_000);
-    assert.equal(later.ramps.recall("default/web 10.244.1.40"), -500);
-    assert.equal(later.ramps.recall("default/web 10.244.1.41"), undefined);
+    assert.equal(later.ramps.recall(ramp), -500);
+    assert.equal(later.ramps.recall(serviceAddress("default/web", ip("10.244.1.41"))), undefined);
     later.keep([]);
     await later.idle();
-    assert.equal(open(102_000).ramps.recall("default/web 10.244.1.40"), -1_500);
+    assert.equal(open(102_000).ramps.recall(ramp), -1_500);
     later.ramps.keep(new Map());
     await later.idle();
     assert.equal(existsSync(path), false);
@@ -303,12 +308,14 @@ describe("start times of drains in the state file", () => {
 
   it("stays readable regardless of the number of growing weights", async () => {
     const service = `${"n".repeat(63)}/${"s".repeat(63)}`;
-    const names = Array.from({ length: 20_000 }, (_, index) => `${service} ${index}`);
+    const names = Array.from({ length: 20_000 }, (_, index) =>
+      toKey<ServiceAddress>(`${service} ${index}`),
+    );
     const file = open(100_000);
     file.ramps.keep(new Map(names.map((name) => [name, 500])));
     await file.idle();
     const later = open(100_000);
     assert.equal(later.whyUnknown, undefined);
-    assert.equal(later.ramps.recall(names[0] as string), 500);
+    assert.equal(later.ramps.recall(names[0] as ServiceAddress), 500);
   });
 });

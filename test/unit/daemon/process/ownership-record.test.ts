@@ -9,10 +9,11 @@ import {
 } from "../../../../src/daemon/process/ownership-record.ts";
 import { openState } from "../../../../src/daemon/process/state-file.ts";
 import { nothingRecorded } from "../../../../src/reconcile/ownership/classify.ts";
+import { type ServerKey, toServerKey } from "../../../../src/state/virtual-server.ts";
 import { RecordingLogger } from "../../../support/recording-logger.ts";
 
-const nodePort = "TCP 192.168.10.11:30080";
-const foreign = "TCP 10.96.0.98:80";
+const nodePort = toServerKey("TCP 192.168.10.11:30080");
+const foreign = toServerKey("TCP 10.96.0.98:80");
 
 describe("the ownership record", () => {
   let folder: string;
@@ -34,7 +35,10 @@ describe("the ownership record", () => {
     return { ...ownershipRecordIn(state), ...holderRecordIn(state) };
   }
 
-  async function keep(owned: readonly string[], others: readonly string[] = []): Promise<void> {
+  async function keep(
+    owned: readonly ServerKey[],
+    others: readonly ServerKey[] = [],
+  ): Promise<void> {
     const file = open();
     file.keep({ owned: new Set(owned), foreign: new Set(others) });
     await file.idle();
@@ -48,11 +52,13 @@ describe("the ownership record", () => {
   it("stays within its limit regardless of the length of names", async () => {
     const holders = new Map(
       Array.from({ length: 20_000 }, (_, index) => [
-        `TCP 203.0.113.1:${index}`,
+        toServerKey(`TCP 203.0.113.1:${index}`),
         { service: `${"n".repeat(63)}/${"s".repeat(63)}`, createdAtSeconds: 1 },
       ]),
     );
-    const owned = Array.from({ length: 20_000 }, (_, index) => `TCP 192.168.10.11:${index}`);
+    const owned = Array.from({ length: 20_000 }, (_, index) =>
+      toServerKey(`TCP 192.168.10.11:${index}`),
+    );
     const file = open();
     file.keepHolders(holders);
     file.keep({ owned: new Set(owned), foreign: new Set([foreign]) });
@@ -64,9 +70,8 @@ describe("the ownership record", () => {
   });
 
   it("stays readable regardless of the number of virtual servers", async () => {
-    const many = Array.from(
-      { length: 100_000 },
-      (_, index) => `TCP [2001:db8:0:1:2:3:4:5]:${index}`,
+    const many = Array.from({ length: 100_000 }, (_, index) =>
+      toServerKey(`TCP [2001:db8:0:1:2:3:4:5]:${index}`),
     );
     await keep(many);
     assert.equal(open().recorded.owned.size, 20_000);
@@ -83,7 +88,10 @@ describe("the ownership record", () => {
   it("contains only the newest state", async () => {
     const file = open();
     for (let port = 0; port < 20; port += 1) {
-      file.keep({ owned: new Set([`TCP 192.168.10.11:${port}`]), foreign: new Set() });
+      file.keep({
+        owned: new Set([toServerKey(`TCP 192.168.10.11:${port}`)]),
+        foreign: new Set(),
+      });
     }
     await file.idle();
     assert.deepEqual([...open().recorded.owned], ["TCP 192.168.10.11:19"]);
@@ -139,7 +147,9 @@ describe("the ownership record", () => {
   });
 
   it("has a size limit for writing and reading", async () => {
-    const many = Array.from({ length: 20_001 }, (_, index) => `TCP 192.168.10.11:${index}`);
+    const many = Array.from({ length: 20_001 }, (_, index) =>
+      toServerKey(`TCP 192.168.10.11:${index}`),
+    );
     await keep(many);
     assert.equal(open().recorded.owned.size, 20_000);
     assert.ok(readFileSync(path).length < 2 ** 21);
@@ -147,7 +157,7 @@ describe("the ownership record", () => {
 
   describe("the record of contested addresses' owners", () => {
     const young = { service: "default/young", createdAtSeconds: 1_770_000_000 };
-    const held = new Map([["TCP 203.0.113.1:80", young]]);
+    const held = new Map([[toServerKey("TCP 203.0.113.1:80"), young]]);
 
     it("is separate from the ownership of virtual servers, and neither replaces the other", async () => {
       await keep([nodePort], [foreign]);
@@ -209,7 +219,10 @@ describe("the ownership record", () => {
     writeFileSync(join(folder, "run"), "");
     const file = open();
     for (let time = 0; time < 2; time += 1) {
-      file.keep({ owned: new Set([nodePort, `TCP 10.0.0.1:${time}`]), foreign: new Set() });
+      file.keep({
+        owned: new Set([nodePort, toServerKey(`TCP 10.0.0.1:${time}`)]),
+        foreign: new Set(),
+      });
       await file.idle();
     }
     assert.equal(log.lines.length, 1);

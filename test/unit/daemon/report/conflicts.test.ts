@@ -12,6 +12,7 @@ import type { LostClaim } from "../../../../src/plan/claims/claim.ts";
 import { DesiredState } from "../../../../src/plan/desired-state.ts";
 import type { FamilyOptions } from "../../../../src/plan/options.ts";
 import { emptyReport } from "../../../../src/reconcile/report.ts";
+import { type ServerKey, toServerKey } from "../../../../src/state/virtual-server.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 import { planService } from "../../../support/plan-at-once.ts";
 import { RecordingLogger } from "../../../support/recording-logger.ts";
@@ -55,7 +56,7 @@ function put(service: ServiceRecord, overrides: Partial<FamilyOptions> = {}): vo
 }
 
 /** Reports a sync. Returns its warnings, and the metrics that are not zero. */
-function report(conflicts: readonly string[] = []): readonly [readonly object[], object] {
+function report(conflicts: readonly ServerKey[] = []): readonly [readonly object[], object] {
   log.lines.length = 0;
   const summary: LoopSummary = {
     families: ["IPv4"],
@@ -129,7 +130,7 @@ describe("Events about conflicts", () => {
 
   it("report foreign virtual servers and addresses that the node needs", () => {
     put(a, { reserved: new Map([[ip("203.0.113.5"), "node-address"]]) });
-    report(["TCP 10.96.0.10:80"]);
+    report([toServerKey("TCP 10.96.0.10:80")]);
     const told = events.map(({ reason, subject, note }) => `${reason} ${subject.name}: ${note}`);
     assert.deepEqual(told, [
       "ForeignVirtualServer a: node node-1: TCP 10.96.0.10:80 is a virtual server of other software on this node, so kube-ipvs keeps it and does not serve the Service there; remove it with ipvsadm -D, or give Service default/a a different address or port",
@@ -187,10 +188,10 @@ describe("conflicts", () => {
       reason: "foreign-virtual-server",
     };
     const counted = { "foreign-virtual-server": 1 };
-    assert.deepEqual(report(["TCP 203.0.113.5:80"]), [[told], counted]);
-    assert.deepEqual(report(["TCP 203.0.113.5:80"]), [[], counted]);
+    assert.deepEqual(report([toServerKey("TCP 203.0.113.5:80")]), [[told], counted]);
+    assert.deepEqual(report([toServerKey("TCP 203.0.113.5:80")]), [[], counted]);
     assert.deepEqual(report(), [[], {}]);
-    assert.deepEqual(report(["TCP 203.0.113.5:80"]), [[told], counted]);
+    assert.deepEqual(report([toServerKey("TCP 203.0.113.5:80")]), [[told], counted]);
   });
 
   it("about addresses that the node needs are reported once for each address", () => {

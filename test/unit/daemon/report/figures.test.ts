@@ -8,6 +8,7 @@ import { type IpvsFindings, SyncReporter } from "../../../../src/daemon/report/s
 import { sourceListener } from "../../../../src/daemon/sync/source-listener.ts";
 import { prometheusMetrics } from "../../../../src/metrics/prometheus-metrics.ts";
 import { emptyReport } from "../../../../src/reconcile/report.ts";
+import { toServerKey } from "../../../../src/state/virtual-server.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 import { RecordingLogger } from "../../../support/recording-logger.ts";
 
@@ -159,7 +160,7 @@ describe("a figure", () => {
           changes: new Map([["real-server-create", 5]]),
           rejected: [rejectedLoad, rejectedLoad],
           failedRestores: ["IPv4"],
-          foreignServers: ["a", "b"],
+          foreignServers: [toServerKey("a"), toServerKey("b")],
         }),
       want: [
         'kube_ipvs_kernel_changes_total{kind="real-server-create",result="success"} 5',

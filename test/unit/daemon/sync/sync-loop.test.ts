@@ -9,6 +9,7 @@ import { ProxyHealth } from "../../../../src/daemon/report/proxy-health.ts";
 import { SyncReporter } from "../../../../src/daemon/report/sync-reporter.ts";
 import { SyncLoop } from "../../../../src/daemon/sync/sync-loop.ts";
 import { setFor } from "../../../../src/plan/sets.ts";
+import { toServerKey } from "../../../../src/state/virtual-server.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
 import { nodeAddress, standardNodeAddresses } from "../../../support/fake-kernel/fake-link.ts";
@@ -216,7 +217,10 @@ describe("SyncLoop", () => {
     await clock.advance(4_000);
     assert.doesNotMatch(ipvsText(kernel), /10\.244\.2\.11/);
     assert.equal(reconciler.drainer.count, 0);
-    assert.equal(reconciler.cachedServers.get("TCP 10.96.0.10:80")?.realServers.length, 1);
+    assert.equal(
+      reconciler.cachedServers.get(toServerKey("TCP 10.96.0.10:80"))?.realServers.length,
+      1,
+    );
   });
 
   it("checks draining real servers every second until they are deleted", async () => {

@@ -33,6 +33,7 @@ import type { Holders } from "../../../../src/plan/claims/claim.ts";
 import { type HolderRecord, noHolderRecord } from "../../../../src/plan/claims/holder-record.ts";
 import type { Flow } from "../../../../src/state/flow.ts";
 import { noNftRules } from "../../../../src/state/nft-rule.ts";
+import { toServerKey } from "../../../../src/state/virtual-server.ts";
 import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
 import { dnsFlow } from "../../../support/flows.ts";
 import { MemorySource, type NamedObject } from "../../../support/memory-source.ts";
@@ -305,7 +306,7 @@ describe("userspace mode", () => {
 
   it("leaves an address to the Service in the record, and reports the other one", async (test) => {
     const spec = { externalIPs: ["203.0.113.7"] };
-    const key = "TCP 203.0.113.7:80";
+    const key = toServerKey("TCP 203.0.113.7:80");
     const young = { creationTimestamp: "2026-02-02T00:00:00Z" };
     const stage = new Stage();
     stage.source.apply(

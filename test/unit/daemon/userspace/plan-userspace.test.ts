@@ -15,6 +15,7 @@ import type { Holders } from "../../../../src/plan/claims/claim.ts";
 import { ClaimAges } from "../../../../src/plan/claims/claim-ages.ts";
 import { type ClaimMemory, noClaimMemory } from "../../../../src/plan/claims/claim-memory.ts";
 import { PortAdmission } from "../../../../src/plan/claims/port-admission.ts";
+import { toServerKey } from "../../../../src/state/virtual-server.ts";
 import { portalRules } from "../../../../src/userspace/portal-rules.ts";
 import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
 import { MemorySource, type NamedObject } from "../../../support/memory-source.ts";
@@ -179,7 +180,7 @@ describe("the plan of a start in userspace mode", () => {
         .map((line) => line.split("# ")[1] ?? "");
     };
     assert.deepEqual(await linesOf(new Map()), ["missing, service default/web:http"]);
-    const held = new Map([["TCP 203.0.113.7:80", holder]]);
+    const held = new Map([[toServerKey("TCP 203.0.113.7:80"), holder]]);
     assert.deepEqual(await linesOf(held), ["missing, service default/young:http"]);
   });
 
@@ -192,7 +193,7 @@ describe("the plan of a start in userspace mode", () => {
   it("contains a listener with its node port, and none if another Service owns all its addresses", async () => {
     const other = service({ name: "other" });
     const holder = { service: "default/other", createdAtSeconds: 1_767_225_600 };
-    const held = new Map([["TCP 10.96.0.10:80", holder]]);
+    const held = new Map([[toServerKey("TCP 10.96.0.10:80"), holder]]);
     const missing = async (web: ApiObject): Promise<readonly string[]> => {
       const kernel = await served([]);
       const sockets = [listening(40_000)];

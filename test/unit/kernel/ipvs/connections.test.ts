@@ -8,6 +8,7 @@ import {
   listConnections,
   parseConnection,
 } from "../../../../src/kernel/ipvs/connections.ts";
+import { toServerKey } from "../../../../src/state/virtual-server.ts";
 
 const title = "Pro FromIP   FPrt ToIP     TPrt DestIP   DPrt State       Expires PEName PEData";
 const line = "TCP C0A80A01 C350 0A60000A 0050 0AF4010A 1F90 ESTABLISHED     899";
@@ -43,7 +44,7 @@ describe("the table of IPVS connections", () => {
   it("finds established connections, but not those in SYN_SENT, closed ones, and those of other virtual servers", () => {
     const folder = mkdtempSync(join(tmpdir(), "connections-"));
     const path = join(folder, "table");
-    const isEstablished = (text: string, key = "TCP 10.96.0.10:80"): boolean => {
+    const isEstablished = (text: string, key = toServerKey("TCP 10.96.0.10:80")): boolean => {
       writeFileSync(path, `${title}\n${text}\n`);
       const lines = findEstablished(new Set([key]), path);
       for (;;) {
@@ -60,7 +61,7 @@ describe("the table of IPVS connections", () => {
     ] as const) {
       assert.equal(isEstablished(line.replace("ESTABLISHED", state)), wanted, state);
     }
-    assert.equal(isEstablished(line, "TCP 10.96.0.10:81"), false);
+    assert.equal(isEstablished(line, toServerKey("TCP 10.96.0.10:81")), false);
     assert.equal(isEstablished(`${line.replace("ESTABLISHED", "SYN_SENT")}\n${line}`), true);
     rmSync(folder, { recursive: true });
   });

@@ -14,11 +14,12 @@ import type { ClaimMemory } from "../../../../src/plan/claims/claim-memory.ts";
 import { type NodeSocket, PortAdmission } from "../../../../src/plan/claims/port-admission.ts";
 import { ClusterPlan } from "../../../../src/plan/cluster-plan.ts";
 import { TablesPlan } from "../../../../src/plan/iptables/tables-plan.ts";
+import { type ServerKey, toServerKey } from "../../../../src/state/virtual-server.ts";
 import { iptablesOptions } from "../../../support/iptables-records.ts";
 import { ip, planOptions, portRecord, serviceRecord } from "../../../support/records.ts";
 
 const shared = ip("203.0.113.9");
-const key = `TCP ${shared}:80`;
+const key = toServerKey(`TCP ${shared}:80`);
 const nodeAddress = ip("192.168.10.11");
 
 function service(
@@ -47,7 +48,7 @@ abstract class Node {
   protected abstract begin(claims: ClaimMemory): void;
   protected abstract plan(): void;
   abstract put(service: ServiceRecord, isGone?: boolean): void;
-  abstract owner(key: string): string | undefined;
+  abstract owner(key: ServerKey): string | undefined;
 
   start(): this {
     const ages = new ClaimAges(this.record, () => this.nowSeconds);
@@ -77,7 +78,7 @@ class IpvsNode extends Node {
   override put(one: ServiceRecord, isGone = false): void {
     this.#plan.tracker.noteService(one, isGone ? undefined : one);
   }
-  override owner(of: string): string | undefined {
+  override owner(of: ServerKey): string | undefined {
     return this.#plan.desired.claimantOf(of)?.split(":")[0];
   }
 }
@@ -94,7 +95,7 @@ class TablesNode extends Node {
   override put(one: ServiceRecord, isGone = false): void {
     this.#plan.tracker.noteService(one, isGone ? undefined : one);
   }
-  override owner(of: string): string | undefined {
+  override owner(of: ServerKey): string | undefined {
     const [address, port] = of.slice("TCP ".length).split(":");
     const rules = this.#plan
       .ruleSet("IPv4")
@@ -193,7 +194,7 @@ for (const [mode, open] of [
       port,
     });
     const claim = (port: number): ServiceRecord => service("a/web", 1, [nodeAddress], port);
-    const at = (port: number): string => `TCP ${nodeAddress}:${port}`;
+    const at = (port: number): ServerKey => toServerKey(`TCP ${nodeAddress}:${port}`);
 
     for (const [port, socket] of [
       [22, listening(22)],

@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { errno } from "../../../../src/base/errno.ts";
-import type { IpFamily } from "../../../../src/base/ip.ts";
+import { hostPort, type IpFamily } from "../../../../src/base/ip.ts";
 import { ofServices } from "../../../../src/plan/iptables/fixed-chains.ts";
 import type { ServiceRules } from "../../../../src/plan/iptables/planner.ts";
 import { type SharedRule, sharedChains } from "../../../../src/plan/iptables/shared-chains.ts";
@@ -16,6 +16,7 @@ import {
   type TablesReport,
 } from "../../../../src/reconcile/iptables/tables-reconciler.ts";
 import type { Chain, Rule } from "../../../../src/state/rule.ts";
+import { toServerKey } from "../../../../src/state/virtual-server.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
 import type { Operation } from "../../../support/fake-kernel/operations.ts";
@@ -33,7 +34,7 @@ function natChain(name: string, ...rules: readonly Rule[]): Chain {
 const services = natChain("KUBE-SERVICES", accept, drop);
 const ofPort = natChain("KUBE-SVC-AAAAAAAAAAAAAAAA", accept);
 const dns: UdpDestination = {
-  key: "UDP 10.96.0.10:53",
+  key: toServerKey("UDP 10.96.0.10:53"),
   address: ip("10.96.0.10"),
   port: 53,
   answers: new Set(),
@@ -412,7 +413,10 @@ describe("tracked UDP flows", () => {
     kernel.iptables.table("IPv4", "nat").flush();
     reconciler.invalidate();
     assert.deepEqual(await cleaned({ wanted, udp }), [1]);
-    assert.deepEqual(await cleaned({ wanted, udp: [{ ...dns, answers: new Set(["a"]) }] }), [1]);
+    assert.deepEqual(
+      await cleaned({ wanted, udp: [{ ...dns, answers: new Set([hostPort("a", 1)]) }] }),
+      [1],
+    );
     assert.deepEqual(await cleaned({ wanted, udp: [] }), [1], "the destination is gone");
   });
 

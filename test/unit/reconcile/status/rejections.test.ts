@@ -14,10 +14,11 @@ import { countRejections } from "../../../../src/reconcile/status/rejection.ts";
 import { noteDrifts } from "../../../../src/reconcile/status/repairs.ts";
 import { StatusTable } from "../../../../src/reconcile/status/status-table.ts";
 import { addressPortEntry } from "../../../../src/state/set-entry.ts";
+import { toServerKey } from "../../../../src/state/virtual-server.ts";
 import { ip } from "../../../support/records.ts";
 
 const virtualServer = { protocol: "TCP", address: ip("10.96.0.10"), port: 80 } as const;
-const server = "TCP 10.96.0.10:80";
+const server = toServerKey("TCP 10.96.0.10:80");
 
 function realServer(address: string): Change {
   const after = { address: ip(address), port: 8080, weight: 1, forwardingMethod: 0 };
@@ -222,7 +223,7 @@ for (const [name, sync] of [
 
 describe("deferred changes", () => {
   const none = {
-    virtualServers: new Set<string>(),
+    virtualServers: new Set<never>(),
     setEntries: new Map(),
     addresses: new Set<never>(),
   };
