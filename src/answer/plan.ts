@@ -3,6 +3,7 @@ import { counted } from "../base/counted.ts";
 import type { Protocol } from "../base/protocol.ts";
 import type { PlannedChange, PlannedChanges } from "../state/planned-change.ts";
 import type { Envelope } from "./answers.ts";
+import { reasons } from "./reasons.ts";
 import type { View } from "./render.ts";
 
 export interface Plan extends Envelope<"Plan">, PlannedChanges {
@@ -145,16 +146,9 @@ export function keptTexts({ kubeProxy, kept = [] }: Pick<Plan, "kubeProxy" | "ke
   const rules = "Kept rules of kube-proxy's iptables and nftables modes";
   return [
     ...(kubeProxy === undefined ? [] : [`${rules}: ${kubeProxy}`]),
-    ...kept.map(({ subject, reason }) => `Kept ${subject}: ${keptReasons[reason]}`),
+    ...kept.map(({ subject, reason }) => `Kept ${subject}: ${reasons[reason]?.text}`),
   ];
 }
-
-const keptReasons: Readonly<Record<KeptObject["reason"], string>> = {
-  "referenced-by-third-party": "a rule of other software still uses it",
-  "foreign-virtual-server": "it belongs to other software",
-  "excluded-network": "excludeCIDRs contains its address",
-  "manual-weight": "a third party set its weight",
-};
 
 const fixedHeadings: Readonly<Record<string, string>> = {
   module: "Kernel modules",

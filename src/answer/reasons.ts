@@ -1,4 +1,8 @@
-/** The reasons in rows of Services and endpoints: why an address is not served, or an endpoint gets no new connections. */
+/**
+ * Why an address is not served as requested, why an endpoint gets no new connections, and why a plan keeps an object.
+ * Logs, metrics, Events, `status`, `doctor`, `plan` and the REASON column use this table.
+ */
+import type { ReservedReason } from "../plan/options.ts";
 import type { ServiceRow } from "./rows.ts";
 
 /** Another Service or other software owns the address and port. */
@@ -6,14 +10,58 @@ export const lostReason = "claimed-by-another-service";
 export const foreignReason = "foreign-virtual-server";
 
 interface Reason {
-  /** Advice, unless the reason says everything. */
+  /** Completes a sentence, as in `10.0.0.1 is not served: it is an address of the node`. */
+  readonly text?: string;
+  /** Advice, unless the reason says everything or each case has its own. */
   readonly remedy?: string;
-  /** Whether Kubernetes or the operator intends this. */
+  /** Whether Kubernetes or the operator intends this. If not, the node is degraded. */
   readonly isIntended?: true;
 }
 
-/** Other reasons are errno names, `pending`, and reasons of conflicts, which have their own remedies. */
-export const reasons: Readonly<Record<string, Reason>> = {
+/** A reason why a Service does not get an address. */
+interface ConflictTraits extends Reason {
+  /** The Event's reason. */
+  readonly event: string;
+  /** Whether it depends on this node's addresses or virtual servers, so that other nodes may not have it. */
+  readonly isLocal?: true;
+}
+
+export type ConflictReason =
+  | typeof lostReason
+  | typeof foreignReason
+  | "nodes-not-listed"
+  | "service-limit"
+  | "namespace-limit"
+  | ReservedReason;
+
+const reserved = { event: "ReservedAddress", isIntended: true } as const;
+const reservedHere = { ...reserved, isLocal: true } as const;
+const limited = { event: "LimitExceeded", isIntended: true } as const;
+
+export const conflictReasons: Readonly<Record<ConflictReason, ConflictTraits>> = {
+  [lostReason]: { event: "AddressClaimed" },
+  [foreignReason]: {
+    ...{ event: "ForeignVirtualServer", isLocal: true },
+    text: "it belongs to other software",
+  },
+  "nodes-not-listed": reserved,
+  "service-limit": limited,
+  "namespace-limit": limited,
+  "node-address": { ...reservedHere, text: "it is an address of the node" },
+  "gateway-address": { ...reservedHere, text: "it is the address of a gateway of the node" },
+  "broadcast-address": { ...reservedHere, text: "it is a broadcast address of the node" },
+  "api-server-address": { ...reserved, text: "it is an API server address" },
+  "other-node-address": { ...reserved, text: "it is an address of another Node" },
+  "pod-address": { ...reserved, text: "it is in the pod CIDR of a Node" },
+  "link-local-address": { ...reserved, text: "it is link-local" },
+  "node-process-port": {
+    ...reserved,
+    text: "it is an address of the node, and a process of the node listens on the port",
+  },
+};
+
+/** Other reasons in rows are errno names, `pending`, and those that only userspace mode has. */
+export const rowReasons: Readonly<Record<string, Reason>> = {
   "not-ready": { remedy: "check the pod's readiness probe", isIntended: true },
   terminating: { isIntended: true },
   "not-local": { isIntended: true },
@@ -27,6 +75,7 @@ export const reasons: Readonly<Record<string, Reason>> = {
       "a third party removed the real server or set its weight to 0; the next verification repairs it",
   },
   "manual-weight": {
+    text: "a third party set its weight",
     remedy: "a third party set the weight to 0; set it back with ipvsadm -e",
     isIntended: true,
   },
@@ -39,6 +88,13 @@ export const reasons: Readonly<Record<string, Reason>> = {
     isIntended: true,
   },
   reverted: { remedy: "stop the third party that keeps reverting the repair" },
+};
+
+export const reasons: typeof rowReasons = {
+  ...conflictReasons,
+  ...rowReasons,
+  "referenced-by-third-party": { text: "a rule of other software still uses it" },
+  "excluded-network": { text: "excludeCIDRs contains its address" },
 };
 
 /** Whether an address is served by its endpoints, as far as the row knows them. */

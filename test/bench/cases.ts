@@ -5,6 +5,7 @@ import { busyNodeCases } from "./cases/busy-node.ts";
 import { changeCases } from "./cases/change.ts";
 import { countCases } from "./cases/counts.ts";
 import { dataPlaneCases } from "./cases/data-plane.ts";
+import { explainCases } from "./cases/explain.ts";
 import { firstSyncCases } from "./cases/first-sync.ts";
 import { iptablesCases } from "./cases/iptables.ts";
 import { largeNodeCases } from "./cases/large-node.ts";
@@ -21,6 +22,7 @@ export const cases: readonly Case[] = [
   ...countCases,
   ...firstSyncCases,
   ...largeNodeCases,
+  ...explainCases,
   ...busyNodeCases,
   ...memoryCases,
   ...startUpCases,

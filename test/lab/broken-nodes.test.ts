@@ -52,6 +52,10 @@ const dnsSlice = endpointSlice({
 });
 const webSlice = endpointSlice({ endpoints: podAddresses });
 const healthy: readonly ApiObject[] = [web, webSlice, dns, dnsSlice];
+const taken: readonly ApiObject[] = [
+  service({ name: "taken", clusterIps: ["10.96.0.99"], ports: [servicePort()] }),
+  endpointSlice({ service: "taken", endpoints: podAddresses }),
+];
 
 type Traffic = (node: LabNode) => Promise<number>;
 
@@ -107,6 +111,8 @@ interface Breakage {
   readonly exitCode?: 0;
   /** The daemon repairs the damage by itself, but the command must still name it afterwards. */
   readonly isRepairedAlready?: true;
+  /** A command that fails if this kernel cannot be broken this way. */
+  readonly needs?: string;
 }
 
 /** Adds third-party rules and removes them again. */
@@ -495,6 +501,120 @@ const breakages: readonly Breakage[] = [
     cause: /10\.96\.0\.10 is an address of this node/,
     fix: /remove|ip addr(?:ess)? del/i,
   },
+  {
+    name: "a mangle rule drops packets to a pod",
+    ...rules("-t mangle -I POSTROUTING -d 10.244.1.20 -j DROP"),
+    answered: 2,
+    command: doctor,
+    cause: /mangle POSTROUTING.*-j DROP/,
+    fix: /remove|delete|allow|accept/i,
+  },
+  {
+    name: "a host firewall drops packets of established connections",
+    ...rules("-I INPUT -p tcp -m conntrack --ctstate ESTABLISHED -j DROP"),
+    answered: 0,
+    command: doctor,
+    cause: /INPUT.*ESTABLISHED -j DROP/,
+    fix: /remove|delete|allow|accept/i,
+  },
+  {
+    name: "other software rewrites the source of packets to pods",
+    ...rules("-t nat -I POSTROUTING -d 10.244.0.0/16 -p tcp -j SNAT --to-source 192.168.10.77"),
+    answered: 0,
+    command: fromClient,
+    cause: /SNAT --to-source 192\.168\.10\.77/,
+    fix: /remove|delete/i,
+  },
+  {
+    name: "packets to the client have no route",
+    damage: `ip route add prohibit ${client}/32`,
+    repair: `ip route del prohibit ${client}/32`,
+    answered: 0,
+    command: fromClient,
+    cause: /no route to 192\.168\.10\.1|route rejects/,
+    fix: /route/,
+  },
+  {
+    name: "an administrator flushed the nat table",
+    damage: "iptables-save -t nat > /run/nat.rules; iptables -t nat -F",
+    repair: "iptables-restore -w 5 < /run/nat.rules",
+    answered: 4,
+    command: fromClient,
+    cause: /missing: rule nat PREROUTING -j KUBE-SERVICES/,
+    fix: /third party|repair|verification/i,
+  },
+  {
+    name: "the conntrack table is nearly full",
+    damage: () => {
+      const count = Number(shell("sysctl -n net.netfilter.nf_conntrack_count"));
+      setConntrackLimit(String(Math.ceil((count + 20) / 0.9)));
+      shell("for port in $(seq 1 20); do echo > /dev/udp/192.168.10.1/$port; done 2> /dev/null");
+    },
+    repair: () => setConntrackLimit(conntrackLimit ?? ""),
+    answered: 4,
+    command: doctor,
+    cause: /^warn +conntrack +\d+ of \d+ entries/,
+    fix: /nf_conntrack_max|conntrack\.(?:maxPerCore|min)/,
+  },
+  {
+    name: "every node answers ARP requests for cluster IPs",
+    damage: "sysctl -qw net.ipv4.conf.all.arp_ignore=0 net.ipv4.conf.all.arp_announce=0",
+    repair: "sysctl -qw net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2",
+    answered: 4,
+    command: doctor,
+    cause: /arp_ignore is 0/,
+    fix: /arp_ignore=1/,
+  },
+  {
+    name: "a tunnel has a larger MTU than the link below",
+    damage: `
+      ip link add flannel.1 type vxlan id 1 dev eth0 dstport 8472
+      ip link set flannel.1 mtu 1450 up; ip link set eth0 mtu 1400`,
+    repair: "ip link set eth0 mtu 1500; ip link del flannel.1",
+    answered: 4,
+    command: doctor,
+    cause: /flannel\.1 \(vxlan\) have up to 1500 bytes/,
+    fix: /ip link set flannel\.1 mtu 1350/,
+  },
+  {
+    name: "node-local DNS has the DNS Service's cluster IP",
+    damage: "ip link add nodelocaldns type dummy; ip addr add 10.96.0.53/32 dev nodelocaldns",
+    repair: "ip link del nodelocaldns",
+    answered: 4,
+    command: doctor,
+    cause: /node-local DNS has 10\.96\.0\.53/,
+    fix: /unboundAddresses: \[10\.96\.0\.53\]/,
+  },
+  {
+    name: "other software has a virtual server at a new Service's address",
+    damage: async (node) => {
+      shell("ipvsadm -A -t 10.96.0.99:80 -s rr");
+      node.apply(...healthy, ...taken);
+      await statusIs(2);
+    },
+    repair: async (node) => {
+      shell("ipvsadm -D -t 10.96.0.99:80");
+      node.apply(...healthy);
+      await statusIs(0);
+    },
+    answered: 4,
+    command: ["status"],
+    cause: /TCP 10\.96\.0\.99:80 is a virtual server of other software/,
+    fix: /ipvsadm -D/,
+  },
+  {
+    name: "other software's nftables chain drops packets",
+    damage: `
+      nft add table inet harden
+      nft add chain inet harden input '{ type filter hook input priority 10; }'
+      nft add rule inet harden input tcp dport 80 drop`,
+    repair: "nft delete table inet harden",
+    answered: 0,
+    command: doctor,
+    cause: /inet harden input: .*tcp dport 80 drop/,
+    fix: /remove|delete|allow|accept/i,
+    needs: "nft add table inet tried 2> /dev/null && nft delete table inet tried",
+  },
 ];
 
 let held: readonly Connection[] = [];
@@ -590,7 +710,11 @@ describe(`a broken node is diagnosed by one command (seed ${firstSeed})`, () => 
 
   for (const { traffic = toWeb, ...breakage } of drawn()) {
     it(breakage.name, async (test) => {
-      const { command, cause, fix } = breakage;
+      const { command, cause, fix, needs = "true" } = breakage;
+      if (shell(`${needs} && echo yes || true`) !== "yes\n") {
+        test.skip(`this kernel fails: ${needs}`);
+        return;
+      }
       const node = await healthyNode();
       const key = command.join(" ");
       const atFirst = healthyAnswers.get(key) ?? (await ask(command));

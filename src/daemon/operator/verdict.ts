@@ -1,13 +1,13 @@
 /** Determines the node's problems and when each began. Pure. */
 
 import type { Counts, Problem, Status } from "../../answer/answers.ts";
+import { conflictReasons } from "../../answer/reasons.ts";
 import type { NotReadyTaint } from "../../api/cluster/not-ready-taint.ts";
 import type { ObjectSource } from "../../api/source.ts";
 import { grouped } from "../../base/counted.ts";
 import { durationText } from "../../base/duration-text.ts";
 import { subjectText } from "../../reconcile/subject.ts";
 import type { ApiContact } from "../report/api-contact.ts";
-import { conflictReasons } from "../report/conflicts.ts";
 import type { ProxyHealth } from "../report/proxy-health.ts";
 import type { SyncHistory } from "../report/sync-history.ts";
 import type { SecondsSince } from "./ages.ts";
@@ -127,7 +127,7 @@ function rejections({ history, secondsSince }: Evidence): readonly Problem[] {
 }
 
 function conflicts({ history, secondsSince }: Evidence): readonly Problem[] {
-  const unserved = history.conflicts.filter(({ reason }) => conflictReasons[reason].isUnserved);
+  const unserved = history.conflicts.filter(({ reason }) => !conflictReasons[reason].isIntended);
   if (unserved.length === 0) return [];
   const reasons = [...new Set(unserved.map(({ reason }) => reason))].join(", ");
   // The message says "addresses" because only IPVS mode has virtual servers.

@@ -1,60 +1,18 @@
 /** Describes Service conflicts for logs, metrics and Events. Pure. */
-import { foreignReason, lostReason } from "../../answer/reasons.ts";
+import {
+  type ConflictReason,
+  conflictReasons,
+  foreignReason,
+  lostReason,
+} from "../../answer/reasons.ts";
 import type { ServiceName } from "../../api/objects.ts";
 import { hostPort } from "../../base/ip.ts";
 import type { LogKeys } from "../../base/log.ts";
-import type { LimitedService, LimitKind } from "../../model/shares.ts";
+import type { LimitedService } from "../../model/shares.ts";
 import type { ClaimReason, LostClaim } from "../../plan/claims/claim.ts";
 import type { OwnedReservedAddress } from "../../plan/frontends.ts";
-import type { ReservedReason } from "../../plan/options.ts";
 import type { ServerKey } from "../../state/virtual-server.ts";
 import type { WaitingClaim } from "../node/unchecked-claims.ts";
-
-export type ConflictReason =
-  | typeof lostReason
-  | typeof foreignReason
-  | "nodes-not-listed"
-  | LimitKind
-  | ReservedReason;
-
-interface ReasonTraits {
-  /** The Event's reason. */
-  readonly event: string;
-  /**
-   * If true, a conflict with this reason degrades the node's status, because a Service is not served at an address.
-   * Conflicts about reserved addresses and limits do not degrade it.
-   */
-  readonly isUnserved?: true;
-  /** Whether the conflict depends on this node's addresses or virtual servers, so that other nodes may not have it. */
-  readonly isLocal?: true;
-}
-
-export const conflictReasons: Readonly<Record<ConflictReason, ReasonTraits>> = {
-  [lostReason]: { event: "AddressClaimed", isUnserved: true },
-  [foreignReason]: { event: "ForeignVirtualServer", isUnserved: true, isLocal: true },
-  "nodes-not-listed": { event: "ReservedAddress" },
-  "service-limit": { event: "LimitExceeded" },
-  "namespace-limit": { event: "LimitExceeded" },
-  "node-address": { event: "ReservedAddress", isLocal: true },
-  "gateway-address": { event: "ReservedAddress", isLocal: true },
-  "broadcast-address": { event: "ReservedAddress", isLocal: true },
-  "api-server-address": { event: "ReservedAddress" },
-  "other-node-address": { event: "ReservedAddress" },
-  "pod-address": { event: "ReservedAddress" },
-  "link-local-address": { event: "ReservedAddress" },
-  "node-process-port": { event: "ReservedAddress" },
-};
-
-const reservedWords: Readonly<Record<ReservedReason, string>> = {
-  "node-address": "an address of the node",
-  "gateway-address": "the address of a gateway of the node",
-  "broadcast-address": "a broadcast address of the node",
-  "api-server-address": "an API server address",
-  "other-node-address": "an address of another Node",
-  "pod-address": "in the pod CIDR of a Node",
-  "link-local-address": "link-local",
-  "node-process-port": "an address of the node, and a process of the node listens on the port",
-};
 
 export interface Conflict {
   /** A conflict with the same key is reported only once. */
@@ -132,7 +90,7 @@ function reservedConflict({
       : "Service address is not served because the node needs it",
     keys: { address, ...(port === undefined ? {} : { port }), servicePortName },
     service,
-    note: `${place} is not ${isServed ? "bound" : "served"} on this node: it is ${reservedWords[reason]}`,
+    note: `${place} is not ${isServed ? "bound" : "served"} on this node: ${conflictReasons[reason].text}`,
     remedy: `give Service ${service} a different address`,
   };
 }

@@ -2,11 +2,12 @@
  * The Events that people see with kubectl. Reasons, actions and notes match kube-proxy's if it has the same Event.
  * Pure.
  */
+import { conflictReasons } from "../../answer/reasons.ts";
 import type { ClusterEvent } from "../../api/event.ts";
 import type { ServiceName } from "../../api/objects.ts";
 import type { ListenAddress } from "../../config/config.ts";
 import type { AnnotationProblem } from "../../model/tuning.ts";
-import { type Conflict, conflictReasons } from "./conflicts.ts";
+import type { Conflict } from "./conflicts.ts";
 
 /** The Event that is recorded once, at startup. */
 export function startingEvent(nodeName: string): ClusterEvent {

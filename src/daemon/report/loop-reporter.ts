@@ -1,3 +1,4 @@
+import { type ConflictReason, conflictReasons } from "../../answer/reasons.ts";
 import type { EventRecorder } from "../../api/event.ts";
 import type { NodeRecord, ServiceName } from "../../api/objects.ts";
 import type { Clock } from "../../base/clock.ts";
@@ -11,13 +12,7 @@ import { type AnnotationProblem, annotationReasons } from "../../model/tuning.ts
 import type { ConntrackPass } from "../../reconcile/apply/outcome.ts";
 import type { FamilySync } from "../../reconcile/iptables/tables-reconciler.ts";
 import { changeCount, type SyncReport } from "../../reconcile/report.ts";
-import {
-  type Claimed,
-  type Conflict,
-  type ConflictReason,
-  conflictReasons,
-  conflictsOf,
-} from "./conflicts.ts";
+import { type Claimed, type Conflict, conflictsOf } from "./conflicts.ts";
 import { DryRunReporter, type PendingChange, pendingChanges } from "./dry-run-reporter.ts";
 import { conflictEvent } from "./events.ts";
 import { Findings } from "./findings.ts";

@@ -17,7 +17,7 @@ export function revertedFinding({
   driftCount,
   pauseMs,
 }: ReconcileConflict): Finding {
-  const keys = { kind, subject: subjectText(subject), reason: "reconcile-conflict" };
+  const keys = { kind, subject: subjectText(subject), reason: "reverted" };
   return {
     key: subjectKey(subject),
     begins: "A third party keeps reverting a repair, backing off",

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { listOf } from "../../../src/answer/answer.ts";
-import { foreignReason, lostReason, reasons } from "../../../src/answer/reasons.ts";
+import { foreignReason, lostReason, rowReasons } from "../../../src/answer/reasons.ts";
 import { linesOf } from "../../../src/answer/render.ts";
 import type { DrainRow, ServiceRow } from "../../../src/answer/rows.ts";
 import { drainsView, servicesView } from "../../../src/answer/services-view.ts";
@@ -134,7 +134,7 @@ describe("the table of Services", () => {
 
 describe("the reasons in rows", () => {
   const commands = readFileSync(join(import.meta.dirname, "../../../docs/commands.md"), "utf8");
-  for (const reason of [...Object.keys(reasons), lostReason, foreignReason]) {
+  for (const reason of [...Object.keys(rowReasons), lostReason, foreignReason]) {
     it(`are described in docs/commands.md: ${reason}`, () => {
       assert.match(commands, new RegExp(`^\\|.*\`${reason}\`.*\\|$`, "m"));
     });
