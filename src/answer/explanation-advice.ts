@@ -1,10 +1,10 @@
 /** Advice for the findings of an explanation. Pure. */
-import type { Explanation, TrackedConnection } from "./explanation.ts";
+import type { Explanation, PacketLoss, TrackedConnection } from "./explanation.ts";
 
 /** Sentences for the operator. Empty if nothing is wrong. */
 export function adviceOn(explanation: Explanation): readonly string[] {
-  return [drift, foreignRules, noEndpoints, failedProbes, unanswered, staleFlows].flatMap((find) =>
-    find(explanation),
+  return [drift, foreignRules, losses, noEndpoints, failedProbes, unanswered, staleFlows].flatMap(
+    (find) => find(explanation),
   );
 }
 
@@ -30,6 +30,24 @@ function foreignRules({ packets, differences }: Explanation): readonly string[] 
   return [...new Set(steps)];
 }
 
+/** Losses that rules do not cause. */
+function losses({ packets }: Explanation): readonly string[] {
+  const found = packets.flatMap((one) => (one.planned === undefined ? one.losses : []));
+  const text = remedyFor(found);
+  return found.length === 0 ? [] : [text.charAt(0).toUpperCase() + text.slice(1)];
+}
+
+/** What to do about packets that are lost. */
+export function remedyFor(found: readonly PacketLoss[]): string {
+  const causes = found.map(({ cause }) => cause);
+  if (causes.every((cause) => cause.includes("ip route get")))
+    return "correct the route, which is usually written by the network plugin";
+  const sysctls = causes.map((cause) => /(net\.\S+) is 0, so/.exec(cause)?.[1]);
+  if (!sysctls.includes(undefined))
+    return `set ${[...new Set(sysctls)].join(" and ")} to 1 with sysctl -w, and in /etc/sysctl.d`;
+  return "configure the software that wrote the rule to accept packets to Services and their replies (iptables-save or nft list ruleset shows the rule)";
+}
+
 function noEndpoints({ service, endpoints }: Explanation): readonly string[] {
   if (service === undefined || endpoints.some(({ ready, serving }) => ready || serving)) return [];
   const { namespace, name } = service;
@@ -47,8 +65,10 @@ function failedProbes({ probes = [] }: Explanation): readonly string[] {
   });
 }
 
-function unanswered({ connections: { unanswered: found = [] } }: Explanation): readonly string[] {
-  return found.map(
+/** Omitted if packets are lost for a known reason. */
+function unanswered({ connections, packets }: Explanation): readonly string[] {
+  if (packets.some((one) => one.losses.length > 0)) return [];
+  return (connections.unanswered ?? []).map(
     ({ realServer, connections }) =>
       `New connections without an answer: ${connections} (kube-ipvs explain --probe tries one). ${silentText(realServer)}`,
   );

@@ -518,21 +518,13 @@ const breakages: readonly Breakage[] = [
     fix: /remove|delete|allow|accept/i,
   },
   {
-    name: "other software rewrites the source of packets to pods",
-    ...rules("-t nat -I POSTROUTING -d 10.244.0.0/16 -p tcp -j SNAT --to-source 192.168.10.77"),
-    answered: 0,
-    command: fromClient,
-    cause: /SNAT --to-source 192\.168\.10\.77/,
-    fix: /remove|delete/i,
-  },
-  {
     name: "packets to the client have no route",
     damage: `ip route add prohibit ${client}/32`,
     repair: `ip route del prohibit ${client}/32`,
     answered: 0,
     command: fromClient,
     cause: /no route to 192\.168\.10\.1|route rejects/,
-    fix: /route/,
+    fix: /Correct the route/,
   },
   {
     name: "an administrator flushed the nat table",
@@ -540,7 +532,7 @@ const breakages: readonly Breakage[] = [
     repair: "iptables-restore -w 5 < /run/nat.rules",
     answered: 4,
     command: fromClient,
-    cause: /missing: rule nat PREROUTING -j KUBE-SERVICES/,
+    cause: /missing: rule nat PREROUTING .*-j KUBE-SERVICES/,
     fix: /third party|repair|verification/i,
   },
   {
@@ -548,22 +540,13 @@ const breakages: readonly Breakage[] = [
     damage: () => {
       const count = Number(shell("sysctl -n net.netfilter.nf_conntrack_count"));
       setConntrackLimit(String(Math.ceil((count + 20) / 0.9)));
-      shell("for port in $(seq 1 20); do echo > /dev/udp/192.168.10.1/$port; done 2> /dev/null");
+      shell("bash -c 'for port in {1..20}; do echo > /dev/udp/192.168.10.1/$port; done'");
     },
     repair: () => setConntrackLimit(conntrackLimit ?? ""),
     answered: 4,
     command: doctor,
     cause: /^warn +conntrack +\d+ of \d+ entries/,
     fix: /nf_conntrack_max|conntrack\.(?:maxPerCore|min)/,
-  },
-  {
-    name: "every node answers ARP requests for cluster IPs",
-    damage: "sysctl -qw net.ipv4.conf.all.arp_ignore=0 net.ipv4.conf.all.arp_announce=0",
-    repair: "sysctl -qw net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2",
-    answered: 4,
-    command: doctor,
-    cause: /arp_ignore is 0/,
-    fix: /arp_ignore=1/,
   },
   {
     name: "a tunnel has a larger MTU than the link below",

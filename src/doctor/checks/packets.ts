@@ -1,5 +1,6 @@
 /** Packets that the node drops although the virtual servers are as planned: other software's rules, and rp_filter. */
 import type { Explanation, PacketLoss } from "../../answer/explanation.ts";
+import { remedyFor } from "../../answer/explanation-advice.ts";
 import { counted } from "../../base/counted.ts";
 import { hostPort, type IpAddress } from "../../base/ip.ts";
 import { type Check, check, fail, listed, ok, warn } from "../check.ts";
@@ -28,10 +29,9 @@ const rulesCheck = check({
     });
     // A firewall may be meant to keep other machines away.
     const isIntended = losses.every(({ from, isCertain }) => from === "elsewhere" || !isCertain);
-    const remedy = remedyOf(losses.map(({ cause }) => cause));
     return (isIntended ? warn : fail)(
       listed(texts),
-      `${remedy}; kube-ipvs explain --to ADDRESS:PORT shows the whole path`,
+      `${remedyFor(losses)}; kube-ipvs explain --to ADDRESS:PORT shows the whole path`,
     );
   },
 });
@@ -54,15 +54,6 @@ const reversePathCheck = check({
 });
 
 export const packetChecks: readonly Check[] = [rulesCheck, reversePathCheck];
-
-function remedyOf(causes: readonly string[]): string {
-  if (causes.every((cause) => cause.includes("ip route get")))
-    return "correct the route to the endpoint, which is usually written by the network plugin";
-  const sysctls = causes.map((cause) => /(net\.\S+) is 0, so/.exec(cause)?.[1]);
-  if (!sysctls.includes(undefined))
-    return `set ${[...new Set(sysctls)].join(" and ")} to 1 with sysctl -w, and in /etc/sysctl.d`;
-  return "configure the software that wrote the rule to accept packets to Services and their replies (iptables-save or nft list ruleset shows the rule)";
-}
 
 interface LossAt extends PacketLoss {
   /** For example: `default/web 10.96.0.10:80`. */

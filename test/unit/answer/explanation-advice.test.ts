@@ -39,6 +39,17 @@ const cases: readonly (readonly [string, Partial<Explanation>, RegExp])[] = [
     /^Remove the other software's rule: nat PREROUTING -j DNAT$/,
   ],
   [
+    "a missing route, not on the connections that nobody answers because of it",
+    {
+      packets: [{ ...packet, losses: [{ cause: "get lost: ip route get", isCertain: true }] }],
+      connections: {
+        ...sound.connections,
+        unanswered: [{ realServer: "10.244.1.10:8080", connections: 2 }],
+      },
+    },
+    /^Correct the route, /,
+  ],
+  [
     "a Service without a ready endpoint",
     { endpoints: [{ ...ready, ready: false, serving: false }] },
     /^Service shop\/web has no ready endpoint: .*endpointslices -l kubernetes.io\/service-name=web$/,
