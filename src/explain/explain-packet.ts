@@ -118,9 +118,15 @@ function pathIn(
   { packet, isExample }: Origin,
   { observed, isRemembered }: PacketInput,
 ): PacketPath {
-  const path = follow(packet, state);
+  const path = inOrder(follow(packet, state));
   if (isExample) return withoutObstacles(path);
   return isRemembered ? path : withScheduled(path, packet, { state, observed });
+}
+
+/** Sorts the endpoints, because texts name the first one, and the kernel lists real servers in another order than the plan. */
+function inOrder({ steps, end }: PacketPath): PacketPath {
+  if (end.kind !== "balanced") return { steps, end };
+  return { steps, end: { ...end, endpoints: end.endpoints.toSorted(byRealServer) } };
 }
 
 /** Adds the endpoint that IPVS chooses for the client, if the scheduler's choice can be predicted. */
@@ -216,16 +222,13 @@ function pathStep(
   };
 }
 
-/**
- * Groups endpoints whose packets take the same path, apart from the rules that choose the endpoint. Sorts them like the
- * endpoints of a Service, because the kernel lists real servers in another order.
- */
+/** Groups endpoints whose packets take the same path, apart from the rules that choose the endpoint. */
 function groupsOf(
   endpoints: readonly EndpointPath[],
   planned: NodeState,
 ): readonly DeliveryGroup[] {
   const groups = new Map<string, DeliveryGroup & { readonly realServers: string[] }>();
-  for (const endpoint of endpoints.toSorted(byRealServer)) {
+  for (const endpoint of endpoints) {
     const { realServer, choice = [], steps, fate, isMasqueraded, source, obstacle } = endpoint;
     const { isTunneled } = endpoint;
     const chosenBy = choice.map((step) => pathStep(step, planned));

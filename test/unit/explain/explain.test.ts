@@ -14,7 +14,7 @@ import {
   servicePort,
 } from "../../support/objects.ts";
 import { ip } from "../../support/records.ts";
-import { explained, web, withNode } from "./on-fake-node.ts";
+import { explained, routeTo, web, withNode } from "./on-fake-node.ts";
 
 const here = endpoint("10.244.1.5", { nodeName: "node-1" });
 const there = endpoint("10.244.2.5", { nodeName: "node-2" });
@@ -189,6 +189,19 @@ describe("explain", () => {
         assert.match(own.summary, /are dropped behind IPVS by filter KUBE-IPVS-OUT-FILTER/);
       },
     );
+  });
+
+  it("finds no difference if only the kernel lists the real servers in another order", async () => {
+    await withNode([service(), endpointSlice({ endpoints: [here, there] })], async (onNode) => {
+      const { ipvs } = onNode.kernel;
+      const list = ipvs.listRealServers.bind(ipvs);
+      ipvs.listRealServers = async (ids) => (await list(ids)).map((one) => one.toReversed());
+      const dropsAnswers: typeof routeTo = async (address, ...from: readonly unknown[]) =>
+        from.length === 0 ? await routeTo(address) : undefined;
+      const { packets } = await explained(onNode, client, web, [], () => [], dropsAnswers);
+      assert.match(packets[0]?.summary ?? "", /drops its answers/);
+      assert.equal(packets[0]?.planned, undefined);
+    });
   });
 
   it("names clients whose answers are lost", async () => {
