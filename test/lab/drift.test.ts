@@ -333,9 +333,7 @@ describe("drift that checks between verifications find", () => {
     };
     // The address was removed once above, so four more removals make five.
     for (let time = 0; time < 4; time += 1) await take(clusterIp);
-    const [conflict, ...others] = daemon.lines.filter(
-      ({ keys }) => keys["reason"] === "reverted",
-    );
+    const [conflict, ...others] = daemon.lines.filter(({ keys }) => keys["reason"] === "reverted");
     assert.deepEqual(
       [conflict?.keys["subject"], conflict?.keys["backOff"], others],
       [clusterIp, "30s", []],
