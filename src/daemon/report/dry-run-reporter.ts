@@ -2,6 +2,7 @@ import { sameSet } from "../../base/same-set.ts";
 import type { ServiceName } from "../../base/service-name.ts";
 import type { ChangePlan } from "../../reconcile/change-plan.ts";
 import { changeText } from "../../reconcile/plan-object.ts";
+import { countBy } from "./findings.ts";
 import type { ReportTargets } from "./loop-reporter.ts";
 
 /** A change that a sync would make, in its logged form. */
@@ -28,31 +29,30 @@ export function pendingChanges(plan: ChangePlan): readonly PendingChange[] {
  */
 export class DryRunReporter {
   readonly #targets: Pick<ReportTargets, "metrics" | "log">;
-  #counts: ReadonlyMap<string, number> = new Map();
+  readonly #count: (changes: readonly PendingChange[]) => void;
   #logged: ReadonlySet<string> = new Set();
   #isFirst = true;
 
   constructor(targets: Pick<ReportTargets, "metrics" | "log">) {
     this.#targets = targets;
+    this.#count = countBy(targets.metrics.pendingChanges, ({ kind }) => ({ kind }));
   }
 
   planned(changes: readonly PendingChange[]): void {
-    const { metrics } = this.#targets;
-    const counts = countByKind(changes);
-    for (const kind of this.#counts.keys()) {
-      if (!counts.has(kind)) metrics.pendingChanges.set({ kind }, 0);
-    }
-    for (const [kind, count] of counts) metrics.pendingChanges.set({ kind }, count);
+    this.#count(changes);
     const lines = new Set(changes.map(({ text }) => text));
-    if (!sameSet(lines, this.#logged) || this.#isFirst) this.#logAll(changes, counts);
-    this.#counts = counts;
+    if (!sameSet(lines, this.#logged) || this.#isFirst) this.#logAll(changes);
     this.#logged = lines;
     this.#isFirst = false;
   }
 
-  #logAll(changes: readonly PendingChange[], counts: ReadonlyMap<string, number>): void {
+  #logAll(changes: readonly PendingChange[]): void {
     const { log } = this.#targets;
     const total = changes.length;
+    const counts = [...Map.groupBy(changes, ({ kind }) => kind)].map(([kind, those]) => [
+      kind,
+      those.length,
+    ]);
     log.info("Observing only: pending changes", { changes: total, ...Object.fromEntries(counts) });
     for (const { text, reason, servicesOf } of changes) {
       if (this.#logged.has(text)) continue;
@@ -61,10 +61,4 @@ export class DryRunReporter {
       log.info("Would change", keys);
     }
   }
-}
-
-function countByKind(changes: readonly PendingChange[]): ReadonlyMap<string, number> {
-  const counts = new Map<string, number>();
-  for (const { kind } of changes) counts.set(kind, (counts.get(kind) ?? 0) + 1);
-  return counts;
 }

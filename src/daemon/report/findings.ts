@@ -17,28 +17,49 @@ export interface Finding {
   readonly events?: readonly ClusterEvent[];
 }
 
+/**
+ * Returns a function that takes all current problems and sets the gauge to their number for each combination of labels.
+ * Combinations without a problem get 0, if they are `known` or had one before.
+ */
+export function countBy<T, Labels extends Readonly<Record<string, string>>>(
+  gauge: { set(labels: Labels, count: number): void },
+  labelsOf: (one: T) => Labels,
+  known: readonly Labels[] = [],
+): (found: readonly T[]) => void {
+  const all = new Map(known.map((labels) => [JSON.stringify(labels), labels]));
+  return (found) => {
+    const groups = Map.groupBy(found.map(labelsOf), (labels) => JSON.stringify(labels));
+    for (const [key, [labels]] of groups) if (labels !== undefined) all.set(key, labels);
+    for (const [key, labels] of all) gauge.set(labels, groups.get(key)?.length ?? 0);
+  };
+}
+
 /** A value with the monotonic time at which it began. */
 export type Lasting<T> = T & { readonly sinceMs: number };
 
 /**
- * The current problems of one kind. Logs a line and records an Event when a problem begins, and logs a line when it
- * ends.
+ * The current problems of one kind. Logs a line and records an Event when a problem begins, logs a line when it ends, and
+ * counts the problems in between.
  */
 export class Findings<T> {
   readonly #targets: Pick<ReportTargets, "log" | "events" | "clock">;
   readonly #describe: (one: T) => Finding;
+  readonly #count: (found: readonly T[]) => void;
   #present: ReadonlyMap<string, Lasting<T>> = new Map();
 
   constructor(
     targets: Pick<ReportTargets, "log" | "events" | "clock">,
     describe: (one: T) => Finding,
+    count: (found: readonly T[]) => void = () => {},
   ) {
     this.#targets = targets;
     this.#describe = describe;
+    this.#count = count;
   }
 
   /** Replaces the current problems with `found`, and returns these with the times at which they began. */
   replace(found: readonly T[]): readonly Lasting<T>[] {
+    this.#count(found);
     if (found.length === 0 && this.#present.size === 0) return [];
     const { log, events, clock } = this.#targets;
     const nowMs = clock.monotonicMs();

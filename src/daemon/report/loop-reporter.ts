@@ -1,4 +1,4 @@
-import { type ConflictReason, conflictReasons } from "../../answer/reasons.ts";
+import { conflictReasons } from "../../answer/reasons.ts";
 import type { EventRecorder } from "../../api/event.ts";
 import type { NodeRecord, ServiceName } from "../../api/objects.ts";
 import type { Clock } from "../../base/clock.ts";
@@ -12,14 +12,19 @@ import { type AnnotationProblem, annotationReasons } from "../../model/tuning.ts
 import type { ConntrackPass } from "../../reconcile/apply/outcome.ts";
 import type { FamilySync } from "../../reconcile/iptables/tables-reconciler.ts";
 import { changeCount, type SyncReport } from "../../reconcile/report.ts";
+import type { Rejection } from "../../reconcile/status/rejection.ts";
 import { type Claimed, type Conflict, conflictsOf } from "./conflicts.ts";
 import { DryRunReporter, type PendingChange, pendingChanges } from "./dry-run-reporter.ts";
 import { conflictEvent } from "./events.ts";
-import { Findings } from "./findings.ts";
+import { countBy, Findings } from "./findings.ts";
 import { FirstSync } from "./first-sync.ts";
 import type { ProxyHealth } from "./proxy-health.ts";
-import { RejectionReporter } from "./rejection-reporter.ts";
-import { annotationFinding, type IgnoredAnnotation, ignoredAnnotations } from "./sync-findings.ts";
+import {
+  annotationFinding,
+  type IgnoredAnnotation,
+  ignoredAnnotations,
+  rejectionFinding,
+} from "./sync-findings.ts";
 import { SyncHistory } from "./sync-history.ts";
 
 /** The recipients of reports. */
@@ -77,20 +82,35 @@ export class LoopReporter<Found extends ModeFindings = ModeFindings> {
   readonly firstSync: FirstSync;
   readonly #conflicts: Findings<Conflict>;
   readonly #annotations: Findings<IgnoredAnnotation>;
-  protected readonly rejections: RejectionReporter;
+  protected readonly rejections: Findings<Rejection>;
   readonly #dryRun: DryRunReporter;
 
   constructor(targets: ReportTargets) {
     this.targets = targets;
     this.history = new SyncHistory(targets.clock);
-    this.#conflicts = new Findings(targets, (conflict) => ({
-      key: conflict.key,
-      begins: conflict.event,
-      keys: { ...conflict.keys, reason: conflict.reason },
-      events: [conflictEvent(targets.nodeName, conflict)],
-    }));
-    this.#annotations = new Findings(targets, (one) => annotationFinding(targets.nodeName, one));
-    this.rejections = new RejectionReporter(targets);
+    const { metrics, nodeName } = targets;
+    const conflictLabels = Object.keys(conflictReasons).map((reason) => ({ reason }));
+    this.#conflicts = new Findings(
+      targets,
+      (conflict) => ({
+        key: conflict.key,
+        begins: conflict.event,
+        keys: { ...conflict.keys, reason: conflict.reason },
+        events: [conflictEvent(nodeName, conflict)],
+      }),
+      countBy(metrics.conflicts, ({ reason }) => ({ reason }), conflictLabels),
+    );
+    const annotationLabels = annotationReasons.map((reason) => ({ reason }));
+    this.#annotations = new Findings(
+      targets,
+      (one) => annotationFinding(nodeName, one),
+      countBy(metrics.ignoredAnnotations, ({ reason }) => ({ reason }), annotationLabels),
+    );
+    this.rejections = new Findings(
+      targets,
+      (one) => rejectionFinding(targets, one),
+      countBy(metrics.refusedObjects, ({ subject, reason }) => ({ kind: subject.type, reason })),
+    );
     this.#dryRun = new DryRunReporter(targets);
     this.firstSync = new FirstSync(targets);
   }
@@ -157,13 +177,15 @@ export class LoopReporter<Found extends ModeFindings = ModeFindings> {
       findings.passes ?? families.map((family) => ({ family, elapsedMs, isFull, hasWorked }));
     for (const pass of passes) this.#noteFamily(pass);
     this.#countWithoutLocal(desired, families);
-    this.#noteAnnotations(ignoredAnnotations(summary.annotationProblems));
+    this.history.ignoredAnnotations = this.#annotations.replace(
+      ignoredAnnotations(summary.annotationProblems),
+    );
     this.noteFindings(findings, summary);
     this.logFailures(report);
     for (const pass of passes) this.#logCompletion(pass, summary);
     if (!hasWorked) return;
     this.#observeLatency(summary.triggers);
-    this.#noteConflicts(conflictsOf(summary, report.conflicts));
+    this.history.conflicts = this.#conflicts.replace(conflictsOf(summary, report.conflicts));
     this.firstSync.succeeded(summary, () => this.figuresOf(findings));
   }
 
@@ -193,23 +215,6 @@ export class LoopReporter<Found extends ModeFindings = ModeFindings> {
     return figures;
   }
 
-  #noteAnnotations(ignored: readonly IgnoredAnnotation[]): void {
-    const counts = Map.groupBy(ignored, ({ reason }) => reason);
-    for (const reason of annotationReasons) {
-      this.targets.metrics.ignoredAnnotations.set({ reason }, counts.get(reason)?.length ?? 0);
-    }
-    this.history.ignoredAnnotations = this.#annotations.replace(ignored);
-  }
-
-  /** Counts Service conflicts by reason, and reports each when it appears. */
-  #noteConflicts(conflicts: readonly Conflict[]): void {
-    for (const reason of Object.keys(conflictReasons) as ConflictReason[]) {
-      const count = conflicts.filter((conflict) => conflict.reason === reason).length;
-      this.targets.metrics.conflicts.set({ reason }, count);
-    }
-    this.history.conflicts = this.#conflicts.replace(conflicts);
-  }
-
   #noteFamily({ family, elapsedMs, hasWorked }: FamilyPass): void {
     const { metrics, health, clock } = this.targets;
     metrics.syncDuration.observe({ ip_family: family }, elapsedMs / 1000);
@@ -230,7 +235,7 @@ export class LoopReporter<Found extends ModeFindings = ModeFindings> {
     metrics.syncRuns.inc({ kind, result: hasWorked ? "success" : "failure" });
     if (!observeOnly) this.countChanges(report);
     else if (hasWorked) this.#dryRun.planned([...pending, ...pendingChanges(report.plan)]);
-    if (hasWorked) this.rejections.report(report.rejections);
+    if (hasWorked) this.rejections.replace(report.rejections);
     return hasWorked;
   }
 

@@ -1,14 +1,40 @@
-/** Describes the findings of a sync in IPVS mode for logs and Events. Pure. */
+/** Describes the findings of a sync for logs and Events. Pure, except for clocks. */
 import { foreignReason } from "../../answer/reasons.ts";
 import type { ServiceName } from "../../api/objects.ts";
 import { escapeUnprintable } from "../../base/printable.ts";
 import type { AnnotationProblem } from "../../model/tuning.ts";
 import type { ManualWeight } from "../../reconcile/status/manual-weights.ts";
+import type { Rejection } from "../../reconcile/status/rejection.ts";
 import type { ReconcileConflict } from "../../reconcile/status/repairs.ts";
 import { subjectKey, subjectText } from "../../reconcile/subject.ts";
 import type { ServerKey } from "../../state/virtual-server.ts";
-import { annotationEvent } from "./events.ts";
+import { annotationEvent, rejectedObjectEvent } from "./events.ts";
 import type { Finding } from "./findings.ts";
+import type { ReportTargets } from "./loop-reporter.ts";
+
+/** A change that the kernel rejects. */
+export function rejectionFinding(
+  { clock, nodeName }: Pick<ReportTargets, "clock" | "nodeName">,
+  rejection: Rejection,
+): Finding {
+  const { subject, kind, reason, error, services, attempts, sinceMs } = rejection;
+  const service = services.length > 1 ? services : services[0];
+  const text = subjectText(subject);
+  const elapsedMs = clock.monotonicMs() - sinceMs;
+  return {
+    key: subjectKey(subject),
+    level: "error",
+    begins: "Kernel rejected a change, retrying with back-off",
+    keys: {
+      ...{ change: kind, subject: text },
+      ...(service === undefined ? {} : { service }),
+      ...{ reason, err: error.message },
+    },
+    ends: "Kernel accepted a change that it had rejected",
+    endKeys: { attempts, elapsedSeconds: Number((elapsedMs / 1000).toFixed(1)) },
+    events: services.map((name) => rejectedObjectEvent(nodeName, name, text, rejection)),
+  };
+}
 
 /** A third party keeps reverting a repair. */
 export function revertedFinding({

@@ -5,7 +5,7 @@ import type { SyncReport } from "../../reconcile/report.ts";
 import type { ReconcileConflict } from "../../reconcile/status/repairs.ts";
 import { subjectText } from "../../reconcile/subject.ts";
 import type { ServerKey } from "../../state/virtual-server.ts";
-import { Findings } from "./findings.ts";
+import { countBy, Findings } from "./findings.ts";
 import {
   LoopReporter,
   type LoopSummary,
@@ -43,7 +43,15 @@ export class SyncReporter extends LoopReporter<IpvsFindings> {
 
   constructor(targets: ReportTargets) {
     super(targets);
-    this.#reverted = new Findings(targets, revertedFinding);
+    this.#reverted = new Findings(
+      targets,
+      revertedFinding,
+      countBy(
+        targets.metrics.suppressedRepairs,
+        ({ kind }) => ({ kind }),
+        driftKinds.map((kind) => ({ kind })),
+      ),
+    );
     this.#manualWeights = new Findings(targets, manualWeightFinding);
     this.#foreign = new Findings(targets, foreignServerFinding);
     this.#possiblyOwned = new Findings(targets, possiblyOwnedFinding);
@@ -74,7 +82,7 @@ export class SyncReporter extends LoopReporter<IpvsFindings> {
     this.logFailures(report);
     if (report.failures.length > 0) return;
     this.history.rejections = report.rejections;
-    this.rejections.report(report.rejections);
+    this.rejections.replace(report.rejections);
   }
 
   /** Logs a line for each object that a third party changed. */
@@ -98,10 +106,6 @@ export class SyncReporter extends LoopReporter<IpvsFindings> {
   #noteState(report: SyncReport, desired: DesiredState): void {
     const { reconcileConflicts, manualWeights, foreignServers, possiblyOwned } = report;
     const { metrics } = this.targets;
-    for (const kind of driftKinds) {
-      const ofKind = reconcileConflicts.filter((conflict) => conflict.kind === kind);
-      metrics.suppressedRepairs.set({ kind }, ofKind.length);
-    }
     this.#reverted.replace(reconcileConflicts);
     metrics.manualWeights.set(manualWeights.length);
     const serviceOf = (key: ServerKey): ServiceName | undefined => desired.servicesOfServer(key)[0];

@@ -4,7 +4,7 @@ import type { RefusedChange } from "../apply/outcome.ts";
 import { contradictsCache, refusalReason } from "../apply/refusal-reason.ts";
 import type { ChangeKind } from "../change.ts";
 import { subjectOf } from "../kinds/kinds.ts";
-import type { Subject, SubjectType } from "../subject.ts";
+import type { Subject } from "../subject.ts";
 
 const firstPauseMs = 1_000;
 const longestPauseMs = 300_000;
@@ -57,20 +57,4 @@ export function nextRejection(
 /** The delay in milliseconds after this number of consecutive rejections. */
 export function pauseAfter(attempts: number): number {
   return Math.min(firstPauseMs * 2 ** Math.min(attempts - 1, 20), longestPauseMs);
-}
-
-export interface RejectionCount {
-  readonly type: SubjectType;
-  readonly reason: string;
-  readonly count: number;
-}
-
-/** Counts the rejected objects by kind and reason. */
-export function countRejections(present: readonly Rejection[]): readonly RejectionCount[] {
-  const groups = Map.groupBy(present, ({ subject, reason }) => `${subject.type} ${reason}`);
-  return [...groups.values()].flatMap((group) => {
-    const [first] = group;
-    if (first === undefined) return [];
-    return [{ type: first.subject.type, reason: first.reason, count: group.length }];
-  });
 }

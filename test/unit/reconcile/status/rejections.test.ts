@@ -10,7 +10,6 @@ import type { Change } from "../../../../src/reconcile/change.ts";
 import { type ChangePlan, emptyPlan } from "../../../../src/reconcile/change-plan.ts";
 import { subjectOf } from "../../../../src/reconcile/kinds/kinds.ts";
 import { Scope } from "../../../../src/reconcile/scope.ts";
-import { countRejections } from "../../../../src/reconcile/status/rejection.ts";
 import { noteDrifts } from "../../../../src/reconcile/status/repairs.ts";
 import { StatusTable } from "../../../../src/reconcile/status/status-table.ts";
 import { addressPortEntry } from "../../../../src/state/set-entry.ts";
@@ -249,24 +248,5 @@ describe("deferred changes", () => {
     assert.deepEqual(table.defer([change, address], untouched, nowMs).deferred, [
       { change, reason: "reverted" },
     ]);
-  });
-});
-
-describe("countRejections", () => {
-  it("counts rejections by kind of object and reason", () => {
-    const present = note({
-      refused: [
-        [change, einval],
-        [realServer("10.244.3.255"), einval],
-        [realServer("10.244.4.255"), rejectedWith(errno.EBUSY)],
-        [address, einval],
-      ],
-    });
-    assert.deepEqual(countRejections(present), [
-      { type: "real-server", reason: "EINVAL", count: 2 },
-      { type: "real-server", reason: "EBUSY", count: 1 },
-      { type: "address", reason: "EINVAL", count: 1 },
-    ]);
-    assert.deepEqual(countRejections([]), []);
   });
 });

@@ -2,12 +2,11 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import type { ClusterEvent } from "../../../../src/api/event.ts";
-import { ProxyHealth } from "../../../../src/daemon/report/proxy-health.ts";
-import { RejectionReporter } from "../../../../src/daemon/report/rejection-reporter.ts";
+import { countBy, Findings } from "../../../../src/daemon/report/findings.ts";
+import { rejectionFinding } from "../../../../src/daemon/report/sync-findings.ts";
 import type { Rejection } from "../../../../src/reconcile/status/rejection.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 import { RecordingLogger } from "../../../support/recording-logger.ts";
-import { gaugeOf, silentMetrics } from "../../../support/silent-metrics.ts";
 
 const begins = "Kernel rejected a change, retrying with back-off";
 const ends = "Kernel accepted a change that it had rejected";
@@ -16,21 +15,27 @@ let clock: FakeClock;
 let log: RecordingLogger;
 let events: ClusterEvent[];
 let counts: Map<string, number>;
-let reporter: RejectionReporter;
+let findings: Findings<Rejection>;
 
 beforeEach(() => {
   clock = new FakeClock();
   log = new RecordingLogger();
   events = [];
   counts = new Map();
-  const refusedObjects = gaugeOf<"refusedObjects">(({ kind, reason }, count) =>
-    counts.set(`${kind} ${reason}`, count),
+  const gauge = {
+    set: ({ kind, reason }: Readonly<Record<"kind" | "reason", string>>, count: number): void =>
+      void counts.set(`${kind} ${reason}`, count),
+  };
+  const targets = {
+    clock,
+    log,
+    events: { record: (event: ClusterEvent) => void events.push(event) },
+  };
+  findings = new Findings<Rejection>(
+    targets,
+    (one) => rejectionFinding({ clock, nodeName: "node-1" }, one),
+    countBy(gauge, ({ subject, reason }) => ({ kind: subject.type, reason })),
   );
-  reporter = new RejectionReporter({
-    ...{ clock, log, health: new ProxyHealth(clock, 60_000), nodeName: "node-1" },
-    metrics: { ...silentMetrics, refusedObjects },
-    events: { record: (event) => void events.push(event) },
-  });
 });
 
 function rejection(chainName: string, overrides: Partial<Rejection> = {}): Rejection {
@@ -47,8 +52,8 @@ function rejection(chainName: string, overrides: Partial<Rejection> = {}): Rejec
 
 describe("a rejected change", () => {
   it("is reported once when it begins, with an Event for each Service", () => {
-    reporter.report([rejection("A")]);
-    reporter.report([rejection("A", { attempts: 2 })]);
+    findings.replace([rejection("A")]);
+    findings.replace([rejection("A", { attempts: 2 })]);
     assert.deepEqual(log.lines, [
       {
         level: "error",
@@ -63,15 +68,28 @@ describe("a rejected change", () => {
     assert.deepEqual([...counts], [["chain exit-2", 1]]);
   });
 
+  it("is counted by kind of object and reason", () => {
+    const link: Rejection = rejection("", { subject: { type: "link", link: "kube-ipvs0" } });
+    findings.replace([rejection("A"), rejection("B"), rejection("C", { reason: "exit-4" }), link]);
+    assert.deepEqual(
+      [...counts],
+      [
+        ["chain exit-2", 2],
+        ["chain exit-4", 1],
+        ["link exit-2", 1],
+      ],
+    );
+  });
+
   it("is reported when it ends, with its attempts and duration", async () => {
-    reporter.report([rejection("A")]);
-    reporter.report([rejection("A", { attempts: 3 })]);
+    findings.replace([rejection("A")]);
+    findings.replace([rejection("A", { attempts: 3 })]);
     await clock.advance(7_040);
-    reporter.report([]);
+    findings.replace([]);
     const { event, keys } = log.lines.at(-1) ?? {};
     assert.deepEqual([event, keys?.["attempts"], keys?.["elapsedSeconds"]], [ends, 3, 7]);
     assert.deepEqual([...counts], [["chain exit-2", 0]]);
-    reporter.report([]);
+    findings.replace([]);
     assert.equal(log.lines.length, 2);
   });
 });
