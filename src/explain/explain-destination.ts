@@ -5,7 +5,7 @@ import type { Connections, Explanation, PacketExplanation } from "../answer/expl
 import { staleEntries } from "../answer/explanation-advice.ts";
 import { lostReason } from "../answer/reasons.ts";
 import { type ServiceRow, serverKeyOf } from "../answer/rows.ts";
-import { familyOf, hostPort, isLoopback, parseCidr } from "../base/ip.ts";
+import { familyOf, isLoopback, parseCidr } from "../base/ip.ts";
 import { chainKey, type Match } from "../state/rule.ts";
 import { serves } from "../state/served-range.ts";
 import { tunnelLinks } from "../state/tunnel-link.ts";
@@ -38,7 +38,7 @@ export function explainDestination(input: DestinationInput): Explanation {
   const ranges = sourceRanges.flatMap((text) => parseCidr(text) ?? []);
   const endpoints = row?.endpoints ?? [];
   const local = endpoints.filter((endpoint) => endpoint.local === true);
-  const onNode = new Set(local.map(({ address, port }) => hostPort(address, port)));
+  const onNode = new Set(local.map(({ address }) => address));
   const planned = { ...input.planned, onNode };
   const observed = { ...input.observed, onNode };
   const endpointCount = endpoints.filter(({ ready }) => ready !== undefined).length;

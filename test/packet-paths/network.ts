@@ -13,6 +13,7 @@ import {
   node2Gateway,
   podGateway,
 } from "./places.ts";
+import { announced } from "./services.ts";
 
 const namespaces = ["lan", "client", "node", "node-2", ...guests.map(({ name }) => name)];
 
@@ -61,6 +62,8 @@ function lanLines(): string {
       `addr add ${bridgeGateway.IPv4}/24 dev cni0`,
       `addr add ${bridgeGateway.IPv6}/64 dev cni0 nodad`,
       "link set cni0 up",
+      "link add announcer0 type dummy",
+      ...announced.map((address) => `addr add ${address} dev announcer0 nodad`),
     ]),
   ].join("");
 }

@@ -80,6 +80,8 @@ export interface Section {
   /** Shell lines that run on the node before and after the section's paths are tried. */
   readonly before?: string;
   readonly after?: string;
+  /** Whether one virtual server receives TCP and UDP, as in port ranges, so both share a round-robin order. */
+  readonly sharesServers?: true;
   /** Configuration file fields that differ from those of other sections. */
   readonly configuration?: Readonly<Record<string, unknown>>;
 }

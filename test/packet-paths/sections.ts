@@ -1,4 +1,5 @@
 /** The sections in the order of the document. */
+import { abilities } from "./abilities.ts";
 import { affinity } from "./affinity.ts";
 import { edges } from "./edges.ts";
 import { large, largeAnswers } from "./large-packets.ts";
@@ -370,6 +371,7 @@ export const variants: readonly Section[] = [
     paths: pathsOf(matrix.noDetector, routedSide),
   },
   ...edges,
+  ...abilities,
 ];
 
 /** All sections, in the order in which they run and are printed. */

@@ -19,6 +19,8 @@ export const servicePort = 80;
 export const podPort = 8080;
 /** Port of the endpoint in the host network. */
 export const hostPort = 9090;
+/** Contains {@link podPort}, because ports of a range are not translated. */
+const portRange = "8000-8100";
 /** A port that no Service has at any address. The node's own service listens there on all addresses. */
 export const ownPort = 9999;
 
@@ -45,6 +47,8 @@ interface TestService {
   readonly isInternal?: boolean;
   /** By default TCP and UDP. */
   readonly protocols?: readonly Protocol[];
+  /** The annotation `kube-ipvs.io/port-range`. */
+  readonly portRange?: string;
   /** By default the Service has its own external IPs. */
   readonly externalIps?: Addresses;
 }
@@ -83,7 +87,12 @@ export type ServiceName =
   | "sctp-local"
   | "node-address"
   | "other-node-address"
-  | "none-local-ranges";
+  | "none-local-ranges"
+  | "ports"
+  | "ports-local"
+  | "ports-ranges"
+  | "unbound"
+  | "unbound-local";
 
 const table: Readonly<Record<ServiceName, TestService>> = {
   cluster: { endpoints: ["local", "remote"] },
@@ -122,6 +131,15 @@ const table: Readonly<Record<ServiceName, TestService>> = {
     policy: "Local",
     spec: { loadBalancerSourceRanges: [`${branch.IPv4}/32`, "fd00:20::/64"] },
   },
+  ports: { endpoints: ["local", "remote"], portRange },
+  "ports-local": { endpoints: ["local", "remote"], portRange, policy: "Local" },
+  "ports-ranges": {
+    endpoints: ["local"],
+    portRange,
+    spec: { loadBalancerSourceRanges: [`${branch.IPv4}/32`, "fd00:20::/64"] },
+  },
+  unbound: { endpoints: ["local", "remote"] },
+  "unbound-local": { endpoints: ["local", "remote"], policy: "Local" },
 };
 const names = Object.keys(table) as readonly ServiceName[];
 
@@ -184,6 +202,14 @@ function addressesOf(
   };
 }
 
+/** Virtual IPs of the Services `unbound` and `unbound-local` that are on a link of other software. */
+export const announced: readonly string[] = (["unbound", "unbound-local"] as const).flatMap(
+  (name) =>
+    (["cluster IP", "load-balancer IP"] as const).flatMap((frontend) =>
+      Object.values(addressesOf(name)[frontend]),
+    ),
+);
+
 /** Every Service with its slices, as an API server returns them. */
 export function serviceObjects(): readonly ApiObject[] {
   return names.flatMap((name) => [serviceOf(name, table[name]), ...slicesOf(name, table[name])]);
@@ -191,7 +217,7 @@ export function serviceObjects(): readonly ApiObject[] {
 
 function serviceOf(
   name: ServiceName,
-  { policy = "Cluster", spec, isInternal, protocols }: TestService,
+  { policy = "Cluster", spec, isInternal, protocols, portRange: range }: TestService,
 ): ApiObject {
   const addresses = addressesOf(name);
   const ports = (protocols ?? usualProtocols).map((protocol) => ({
@@ -204,14 +230,14 @@ function serviceOf(
   const clusterIps = Object.values(addresses["cluster IP"]);
   const internal = { internalTrafficPolicy: policy, ...spec };
   if (isInternal === true) return service({ name, clusterIps, ports, spec: internal });
+  const annotations = range === undefined ? {} : { "kube-ipvs.io/port-range": range };
   const external = {
     externalTrafficPolicy: policy,
     externalIPs: Object.values(addresses["external IP"]),
   };
   const ingress = Object.values(addresses["load-balancer IP"]).map((ip) => ({ ip }));
   return service({
-    name,
-    type: "LoadBalancer",
+    ...{ name, type: "LoadBalancer", metadata: { annotations } },
     clusterIps,
     ports,
     spec: { ...internal, ...external },

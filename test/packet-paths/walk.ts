@@ -79,7 +79,10 @@ export async function walk(
 /**
  * Cells by virtual server or by Service, because another client at the same time would change the round-robin order.
  */
-function queuesOf({ paths, columns }: Section, { isTurnShared = false }: WalkOptions): Cell[][] {
+function queuesOf(
+  { paths, columns, sharesServers }: Section,
+  { isTurnShared = false }: WalkOptions,
+): Cell[][] {
   const queues = new Map<string, Cell[]>();
   for (const path of paths) {
     for (const column of columns) {
@@ -88,7 +91,7 @@ function queuesOf({ paths, columns }: Section, { isTurnShared = false }: WalkOpt
         isTurnShared && path.target.kind === "service"
           ? `${column.family} ${path.target.service}`
           : `${destination.address} ${destination.port}`;
-      const key = `${column.protocol} ${server}`;
+      const key = sharesServers === true ? server : `${column.protocol} ${server}`;
       const queue = queues.get(key) ?? [];
       queue.push({ path, column, destination });
       queues.set(key, queue);

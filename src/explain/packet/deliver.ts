@@ -1,10 +1,5 @@
 import { type IpAddress, type IpFamily, isLoopback } from "../../base/ip.ts";
-import {
-  isTunnel,
-  type RealServer,
-  type RealServerId,
-  realServerKey,
-} from "../../state/real-server.ts";
+import { isTunnel, type RealServer, type RealServerId } from "../../state/real-server.ts";
 import { type ArrivedPacket, followConnection } from "./connection.ts";
 import { isHere, isLocal, leavingAddress, type NodeState, routeKey } from "./node-state.ts";
 import type { Packet, PacketOnPath } from "./packet.ts";
@@ -142,7 +137,7 @@ function answerObstacle(
   const { network, onNode } = state;
   if (endpoint.address === source) return "the endpoint sees its own address as the source";
   // The EndpointSlice names the endpoint's node.
-  const isOnNode = onNode.has(realServerKey(endpoint));
+  const isOnNode = onNode.has(endpoint.address);
   if (isLocal(source, state)) {
     const isElsewhere = state.bound.has(source) && !isOnNode;
     return isElsewhere

@@ -1,5 +1,5 @@
 import type { ListenerFact } from "../../answer/answers.ts";
-import { type HostPort, type IpAddress, isLoopback } from "../../base/ip.ts";
+import { type IpAddress, isLoopback } from "../../base/ip.ts";
 import type { MarkRule } from "../../state/mark-rule.ts";
 import type { NftRuleset } from "../../state/nft-rule.ts";
 import type { RealServer } from "../../state/real-server.ts";
@@ -116,8 +116,8 @@ export interface NodeState extends Tables {
   readonly network: NodeNetwork;
   /** Sockets on which kube-ipvs serves service ports. */
   readonly serviceSockets: readonly ListenerFact[];
-  /** Endpoints that run on this node. */
-  readonly onNode: ReadonlySet<HostPort>;
+  /** Addresses of endpoints that run on this node. Ports do not matter, because port ranges keep the packet's port. */
+  readonly onNode: ReadonlySet<string>;
 }
 
 /** Whether the address is on kube-ipvs0 or another link of this node. */

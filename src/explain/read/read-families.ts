@@ -1,13 +1,7 @@
 /** Reads the state that affects packets of each family, both planned and observed. */
 
 import type { Destination, PlanFacts } from "../../answer/answers.ts";
-import {
-  familyOf,
-  type HostPort,
-  type IpAddress,
-  type IpFamily,
-  isLoopback,
-} from "../../base/ip.ts";
+import { familyOf, type IpAddress, type IpFamily, isLoopback } from "../../base/ip.ts";
 import { renderRule } from "../../kernel/iptables/render.ts";
 import type { Iptables, NodeAddress } from "../../kernel/kernel.ts";
 import type { KernelReaders } from "../../kernel/open-readers.ts";
@@ -82,7 +76,7 @@ export async function readFamilies(
         ...(await readDeliveringLink(readers, destinations)),
       },
       serviceSockets: facts.listeners,
-      onNode: new Set<HostPort>(),
+      onNode: new Set<string>(),
     };
     states.set(family, {
       planned: { ...planned, ...around },
