@@ -32,6 +32,7 @@ const usualBackends = "nft legacy nftables";
 
 /** Suites about the abilities of docs/tuning.md. */
 const abilitySuites: readonly string[] = [
+  "ipv6-only",
   "port-ranges",
   "tunnel",
   "tuning",
