@@ -1,33 +1,109 @@
-/** The cluster of the fault tests: an echo Service with a live pod, and many similar Services that change. */
-import { positions, serviceOf, sliceOf } from "../support/many-services.ts";
-import { clientAddress, nodeAddress } from "../support/node-network.ts";
+/** The cluster of the fault tests: echo Services with a live pod, and many similar Services that change. */
+import { Networks } from "../../src/base/networks.ts";
+import { noTuningFacts } from "../../src/plan/tuning-facts.ts";
+import { type Abilities, positions, serviceOf, sliceOf } from "../support/many-services.ts";
+import { nodeAddress } from "../support/node-network.ts";
 import { type ApiObject, endpoint, endpointSlice, node, service } from "../support/objects.ts";
+import { cidr } from "../support/records.ts";
 
 export const echoPod = { name: "pod-1", address: "10.244.1.10" } as const;
-export const echoNodePort = 30_777;
-const echoClusterIp = "10.96.0.7";
+/** Two addresses of the pod, which answers with a different weight at each; see long-connections.ts. */
+export const echoAddresses: readonly string[] = [echoPod.address, "10.244.1.30"];
+/** No process listens here. A node that loses its preference for a rack connects to this endpoint. */
+const deadAddress = "10.239.9.9";
+const echoPort = 8080;
+const nodePort = 30_777;
+/** Only the link that the test creates has this address. */
+export const unboundAddress = "203.0.113.7";
 
-/** A second address of the same client; see traffic-client.ts. */
-export const otherClientAddress = "192.168.10.2";
+const rackLabel = "example.com/rack";
+const racks: Readonly<Record<string, string>> = { "node-1": "a", "node-2": "b" };
 
-/** The echo Service's cluster IP and node port, to which the client connects. */
-export const echoTargets: readonly string[] = [
-  `${echoClusterIp}:7@${clientAddress}`,
-  `${nodeAddress}:${echoNodePort}@${otherClientAddress}`,
-];
+interface EchoService {
+  /** The address and port to which the client connects. */
+  readonly target: string;
+  readonly annotations?: Readonly<Record<string, string>>;
+  /** Only these addresses are endpoints. */
+  readonly endpoints?: readonly ReturnType<typeof endpoint>[];
+  readonly externalIPs?: readonly string[];
+  readonly nodePort?: number;
+}
+
+const alive = endpoint(echoPod.address, { nodeName: "node-1" });
+
+/** By name. Each uses another ability of docs/tuning.md. */
+const echoServices: Readonly<Record<string, EchoService>> = {
+  echo: { target: "10.96.0.7:7" },
+  "echo-node-port": { target: `${nodeAddress}:${nodePort}`, nodePort },
+  "echo-range": {
+    target: `10.96.0.9:${echoPort}`,
+    annotations: { "kube-ipvs.io/port-range": `${echoPort}-${echoPort + 1_000}` },
+  },
+  "echo-unbound": { target: `${unboundAddress}:7`, externalIPs: [unboundAddress] },
+  "echo-rack": {
+    target: "10.96.0.11:7",
+    annotations: { "kube-ipvs.io/prefer-topology": `${rackLabel},minimum=0%` },
+    endpoints: [alive, endpoint(deadAddress, { nodeName: "node-2" })],
+  },
+  "echo-weights": {
+    target: "10.96.0.12:7",
+    annotations: {
+      "kube-ipvs.io/scheduler": "wrr",
+      "kube-ipvs.io/weights": `http=:${echoPort}/weight`,
+    },
+    endpoints: echoAddresses.map((address) => endpoint(address, { nodeName: "node-1" })),
+  },
+};
+
+export const portRangeMarks = 0x3fff0000;
+
+/** The settings of the node, its rack, and the answers of {@link echoAddresses}. */
+export const abilities: Abilities = {
+  options: { portRangeMarks, areWeightsRequested: true },
+  unboundNetworks: new Networks([cidr(`${unboundAddress}/32`)]),
+  facts: {
+    ...noTuningFacts,
+    nodeGroups: new Map([
+      [rackLabel, { nodeNames: new Set(["node-1"]), nodeCount: 2, isLabelUsed: true }],
+    ]),
+    answerOf: (address) => ({ weight: Number(address.split(".").at(-1)) }),
+  },
+};
+
+/** Addresses of the client, one for each target; see traffic-client.ts. */
+export const clientAddresses: readonly string[] = Object.keys(echoServices).map(
+  (_, index) => `192.168.10.${1 + index}`,
+);
+
+/** Where the client connects, with its own address. */
+export const echoTargets: readonly string[] = Object.values(echoServices).map(
+  ({ target }, index) => `${target}@${clientAddresses[index]}`,
+);
 
 const endpointCount = 3;
 
+function nodes(): readonly ApiObject[] {
+  return Object.entries(racks).map(([name, rack], index) =>
+    node({ name, addresses: [`192.168.10.${11 + index}`], labels: { [rackLabel]: rack } }),
+  );
+}
+
 function echoObjects(): readonly ApiObject[] {
-  const port = { name: "http", protocol: "TCP", port: 7, nodePort: echoNodePort, targetPort: 8080 };
-  return [
-    service({ name: "echo", type: "NodePort", clusterIps: [echoClusterIp], ports: [port] }),
-    endpointSlice({
-      name: "echo-a",
-      service: "echo",
-      endpoints: [endpoint(echoPod.address, { nodeName: "node-1" })],
+  return Object.entries(echoServices).flatMap(([name, one], index) => [
+    service({
+      ...{ name, type: one.nodePort === undefined ? "ClusterIP" : "NodePort" },
+      clusterIps: [`10.96.0.${7 + index}`],
+      ports: [
+        {
+          ...{ name: "http", protocol: "TCP", port: 7, targetPort: echoPort },
+          ...(one.nodePort === undefined ? {} : { nodePort: one.nodePort }),
+        },
+      ],
+      metadata: { annotations: one.annotations ?? {} },
+      spec: { externalIPs: one.externalIPs ?? [] },
     }),
-  ];
+    endpointSlice({ name: `${name}-a`, service: name, endpoints: one.endpoints ?? [alive] }),
+  ]);
 }
 
 /** A UDP Service. If it loses an endpoint, kube-ipvs searches for stale conntrack entries. */
@@ -66,7 +142,7 @@ export class ClusterObjects {
 
   constructor(serviceCount: number) {
     this.#serviceCount = serviceCount;
-    this.#put(node(), ...echoObjects(), ...datagramObjects("10.239.0.1"));
+    this.#put(...nodes(), ...echoObjects(), ...datagramObjects("10.239.0.1"));
     for (const index of positions(serviceCount)) this.#put(...alike(index, endpointCount));
   }
 
@@ -84,9 +160,9 @@ export class ClusterObjects {
     return positions(count).flatMap((index) => alike(index, endpointCount));
   }
 
-  /** Like {@link first}, with the Node and the echo Service, which the clients need. */
+  /** Like {@link first}, with the Nodes and the echo Services, which the clients need. */
   firstWithEcho(count: number): readonly ApiObject[] {
-    return [node(), ...echoObjects(), ...this.first(count)];
+    return [...nodes(), ...echoObjects(), ...this.first(count)];
   }
 
   /** Restores an earlier result of {@link all}. */

@@ -5,7 +5,7 @@ import { mkdirSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { isInKernel, type KernelText, observedText, plannedText } from "../support/kernel-text.ts";
 import { enterNetworkNamespace, shell } from "../support/netns/network-namespace.ts";
-import { buildNodeNetwork } from "../support/node-network.ts";
+import { buildNodeNetwork, nodeAddress, podGateway } from "../support/node-network.ts";
 import type { ApiObject } from "../support/objects.ts";
 import { pauseAfterCheck } from "../support/pause-after-check.ts";
 import { Program } from "../support/program.ts";
@@ -13,7 +13,16 @@ import { chainsOf, labRules, listRules, rulesFlags } from "../support/rules-writ
 import { ApiProcess, type ApiStart } from "./api-process.ts";
 import { ask } from "./ask.ts";
 import { type Certificates, makeCertificates } from "./certificates.ts";
-import { ClusterObjects, echoPod, echoTargets, otherClientAddress } from "./cluster-objects.ts";
+import {
+  abilities,
+  ClusterObjects,
+  clientAddresses,
+  echoAddresses,
+  echoPod,
+  echoTargets,
+  portRangeMarks,
+  unboundAddress,
+} from "./cluster-objects.ts";
 import { Traffic } from "./traffic.ts";
 
 const folder = "/run/faults";
@@ -21,6 +30,8 @@ const apiPort = 6_443;
 /** Timeout for any event: more than ten times what an idle machine needs. */
 const settleMs = 300_000;
 const churnSize = 10;
+/** Number of open connections to each echo Service. */
+const longPerTarget = 4;
 /** Services, EndpointSlices and Nodes. */
 const watchedKinds = 3;
 const flags = [
@@ -33,6 +44,9 @@ const flags = [
   "--kube-ipvs-manual-weights=repair",
   // Only the first network namespace can set the limit.
   "--conntrack-max-per-core=0",
+  `--kube-ipvs-port-range-marks=0x${portRangeMarks.toString(16)}`,
+  `--kube-ipvs-unbound-addresses=${unboundAddress}/32`,
+  "--kube-ipvs-weight-request-period=10s",
 ];
 
 /** Options of rows that start the program in a different way than other rows. */
@@ -65,15 +79,27 @@ export class FaultyNode {
     this.program = parts.program;
     this.#rules = rulesText();
     const { objects } = parts;
-    this.#plan = { version: objects.version, text: plannedText(objects.all()) };
-    this.traffic = new Traffic(echoPod.name, echoTargets);
+    this.#plan = {
+      version: objects.version,
+      text: plannedText(objects.all(), [unboundAddress], abilities),
+    };
+    this.traffic = new Traffic(echoPod.name, echoTargets, longPerTarget);
   }
 
   /** Builds everything. Resolves after the program has synced and the clients have their connections. */
   static async build(serviceCount: number): Promise<FaultyNode> {
     buildNodeNetwork([echoPod]);
-    shell(`ip -n client addr add ${otherClientAddress}/24 dev eth0`);
     enterNetworkNamespace("node");
+    const [, otherAddress = ""] = echoAddresses;
+    shell(`
+      set -e
+      ${clientAddresses.map((one) => `ip -n client addr replace ${one}/24 dev eth0`).join("\n")}
+      ip -n client route add ${unboundAddress} via ${nodeAddress}
+      ip link add announcer0 type dummy
+      ip addr add ${unboundAddress}/32 dev announcer0
+      ip -n ${echoPod.name} addr add ${otherAddress}/32 dev eth0
+      ip route add ${otherAddress}/32 dev veth1 src ${podGateway}
+    `);
     mkdirSync(folder, { recursive: true });
     const objects = new ClusterObjects(serviceCount);
     const certificates = makeCertificates(folder, apiPort);
@@ -172,7 +198,7 @@ export class FaultyNode {
   async trafficFlows(): Promise<void> {
     await this.until("all connections are open", async () => {
       const { long, failed } = await this.traffic.take();
-      return long === 10 * echoTargets.length && failed === 0;
+      return long === longPerTarget * echoTargets.length && failed === 0;
     });
   }
 
@@ -234,7 +260,7 @@ export class FaultyNode {
   #planned(): KernelText {
     const { version } = this.objects;
     if (this.#plan.version !== version) {
-      this.#plan = { version, text: plannedText(this.objects.all()) };
+      this.#plan = { version, text: plannedText(this.objects.all(), [unboundAddress], abilities) };
     }
     return this.#plan.text;
   }

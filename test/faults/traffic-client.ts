@@ -1,6 +1,6 @@
 /**
- * Clients that count failures: `node traffic-client.ts [!]ADDRESS:PORT@OWN-ADDRESS…`. Ten connections to each target
- * stay open and send a byte every half second. Every 50 ms, a new connection to one of the targets is opened, gets an
+ * Clients that count failures: `node traffic-client.ts COUNT [!]ADDRESS:PORT@OWN-ADDRESS…`. COUNT connections to
+ * each target stay open and send a byte every half second. Every 50 ms, a new connection to one of the targets is opened, gets an
  * answer and is closed. Broken connections are reopened. Commands on standard input: `figures` prints a line of JSON
  * with the counts since the last such command. It first waits until every new connection has its answer or failure and
  * every open one has answered another byte, so that a slow answer on a busy machine does not count as broken. `reopen`
@@ -13,7 +13,7 @@ import { connect, type Socket } from "node:net";
 import { createInterface } from "node:readline";
 import { setTimeout as pause } from "node:timers/promises";
 
-const longPerTarget = 10;
+const longPerTarget = Number(process.argv[2]);
 /** Duration of one turn of this process. */
 const turnMs = 50;
 /** Turns between two bytes on an open connection. More bytes would cause half of all work in the lab. */
@@ -42,7 +42,7 @@ interface Target {
 
 /** The targets whose arguments begin with `mark`. */
 function targetsWith(mark: "" | "!"): readonly Target[] {
-  const given = process.argv.slice(2).filter((target) => target.startsWith("!") === (mark === "!"));
+  const given = process.argv.slice(3).filter((target) => target.startsWith("!") === (mark === "!"));
   return given.map((target) => {
     const [host = "", port = "", localAddress = ""] = target.slice(mark.length).split(/[:@]/);
     return { host, port: Number(port), localAddress };

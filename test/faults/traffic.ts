@@ -26,9 +26,9 @@ export class Traffic {
   readonly #lines: Interface;
 
   /** `pod` is the namespace of the answering pod. `targets` are those of `traffic-client.ts`. */
-  constructor(pod: string, targets: readonly string[]) {
+  constructor(pod: string, targets: readonly string[], longPerTarget = 10) {
     this.#echo = inNamespace(pod, [echoScript, "echo", "8080"]);
-    this.#client = inNamespace("client", [clientScript, ...targets]);
+    this.#client = inNamespace("client", [clientScript, String(longPerTarget), ...targets]);
     if (this.#client.stdout === null) throw new Error("The client has no standard output");
     this.#lines = createInterface(this.#client.stdout);
   }

@@ -1,6 +1,6 @@
 /** Observed and desired kernel state as text for comparison: IPv4, in the current network namespace. */
 import { spawnSync } from "node:child_process";
-import { desiredFrom } from "./many-services.ts";
+import { type Abilities, desiredFrom } from "./many-services.ts";
 import { nodeAddress, podGateway } from "./node-network.ts";
 import type { ApiObject } from "./objects.ts";
 import { entriesText, ipvsText } from "./plan-text.ts";
@@ -16,9 +16,14 @@ export interface KernelText {
   readonly addresses: string;
 }
 
-/** The planned state for these objects on the node in `node-network.ts`. */
-export function plannedText(objects: Iterable<ApiObject>): KernelText {
-  const desired = desiredFrom(objects, [ip(nodeAddress), ip(podGateway)]);
+/** The planned state for these objects on the node in `node-network.ts`, which may have other addresses. */
+export function plannedText(
+  objects: Iterable<ApiObject>,
+  others: readonly string[] = [],
+  abilities?: Abilities,
+): KernelText {
+  const nodeAddresses = [nodeAddress, podGateway, ...others].map(ip);
+  const desired = desiredFrom(objects, nodeAddresses, abilities);
   return {
     servers: ipvsText(desired).join("\n"),
     entries: entriesText(desired).join("\n"),

@@ -1,5 +1,5 @@
 /**
- * Keeps connections open. `echo PORT` returns the bytes that it receives. `connect ADDRESS PORT` opens ten connections
+ * Keeps connections open. `echo PORT` returns the bytes that it receives, and answers `GET` with a weight. `connect ADDRESS PORT` opens ten connections
  * and sends a byte over each every half second. On SIGTERM, it prints the number of connections, answers and broken
  * connections (an error, a close, or ten seconds without an answer, also to a last byte). Sending more bytes would cause a
  * third of all work in the lab without improving results.
@@ -13,10 +13,19 @@ const intervalMs = 500;
 /** Bytes without an answer: ten seconds. The socket's own timeout would start again at each byte that is sent. */
 const mostUnanswered = 20;
 
+/** The last number of the socket's own address, as a weight that an endpoint reports. */
+function weightOf({ localAddress = "" }: Socket): string {
+  return `HTTP/1.1 200 OK\r\n\r\n${localAddress.split(".").at(-1)}`;
+}
+
 function serve(port: number): void {
   createServer((socket) => {
     socket.on("error", () => socket.destroy());
-    socket.pipe(socket);
+    socket.on("data", (chunk) => {
+      if (chunk.toString("latin1", 0, 4) === "GET ") socket.end(weightOf(socket));
+      else socket.write(chunk);
+    });
+    socket.on("end", () => socket.end());
   }).listen(port, "0.0.0.0");
 }
 

@@ -4,7 +4,10 @@ import { decodeObject } from "../../src/api/decode/decode-object.ts";
 import { TextPool } from "../../src/api/decode/flat-text.ts";
 import type { EndpointSliceRecord, ServiceRecord } from "../../src/api/objects.ts";
 import type { IpAddress } from "../../src/base/ip.ts";
+import type { Networks } from "../../src/base/networks.ts";
 import { DesiredState } from "../../src/plan/desired-state.ts";
+import type { PlanOptions } from "../../src/plan/options.ts";
+import type { TuningFacts } from "../../src/plan/tuning-facts.ts";
 import { type ApiObject, endpoint, endpointSlice, service } from "./objects.ts";
 import { planService } from "./plan-at-once.ts";
 import { familyOptions, planOptions } from "./records.ts";
@@ -41,10 +44,19 @@ export function positions(count: number): readonly number[] {
   return Array.from({ length: count }, (_, position) => position);
 }
 
+/** Settings and facts for Services that use abilities of docs/tuning.md. */
+export interface Abilities {
+  readonly options: Partial<PlanOptions>;
+  /** IPv4. */
+  readonly unboundNetworks: Networks;
+  readonly facts: TuningFacts;
+}
+
 /** The planned state for these objects, on a node with these addresses. */
 export function desiredFrom(
   objects: Iterable<ApiObject>,
   nodeAddresses: readonly IpAddress[],
+  abilities?: Abilities,
 ): DesiredState {
   const services = new Map<string, ServiceRecord>();
   const slices = new Map<string, EndpointSliceRecord[]>();
@@ -60,8 +72,12 @@ export function desiredFrom(
       }
     }
   }
-  const own = { nodeAddresses: new Set(nodeAddresses), nodePortAddresses: nodeAddresses };
+  const own = {
+    ...{ nodeAddresses: new Set(nodeAddresses), nodePortAddresses: nodeAddresses },
+    ...(abilities === undefined ? {} : { unboundNetworks: abilities.unboundNetworks }),
+  };
   const options = planOptions({
+    ...abilities?.options,
     families: new Map([
       ["IPv4", familyOptions("IPv4", own)],
       ["IPv6", familyOptions("IPv6", { nodeAddresses: new Set(), nodePortAddresses: [] })],
@@ -69,7 +85,8 @@ export function desiredFrom(
   });
   const desired = new DesiredState();
   for (const [name, record] of services) {
-    for (const plan of planService(name, record, slices.get(name) ?? [], options)) {
+    const own = slices.get(name) ?? [];
+    for (const plan of planService(name, record, own, options, abilities?.facts)) {
       desired.replace(plan.service, plan.family, plan.servicePorts);
     }
   }

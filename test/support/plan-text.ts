@@ -17,7 +17,8 @@ export function ipvsText(desired: DesiredState): readonly string[] {
 
 function serverLines({ virtualServer, realServers }: PlannedVirtualServer): readonly string[] {
   const { protocol, address, port, scheduler, persistenceTimeoutSeconds } = virtualServer;
-  const name = `${protocolOptions[protocol]} ${hostPort(address, port)}`;
+  const place = protocol === "FWM" ? port : hostPort(address, port);
+  const name = `${protocolOptions[protocol]} ${place}`;
   const persistence = persistenceTimeoutSeconds === 0 ? "" : ` -p ${persistenceTimeoutSeconds}`;
   const flags = virtualServer.flags === 0 ? "" : " -b mh-port";
   return [
