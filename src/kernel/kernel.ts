@@ -149,6 +149,8 @@ export interface EntryChange {
   readonly kind: "entry-add" | "entry-remove";
   readonly set: IpSet;
   readonly entry: SetEntry;
+  /** The name of a Service that requests an added entry. Stored with the entry if the kernel facility supports it. */
+  readonly comment?: string | undefined;
 }
 
 /** IP sets, as the `ipset` program uses them: nfnetlink subsystem 6. */

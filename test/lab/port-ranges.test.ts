@@ -186,7 +186,7 @@ describe("a port range", () => {
   const start = (mask: number | undefined): Promise<void> => node.start(flags(mask));
 
   const rules = (): string =>
-    labRules === undefined ? shell("iptables-save; ip6tables-save") : shell("nft list ruleset");
+    labRules === undefined ? shell("iptables-save; ip6tables-save") : shell("nft -s list ruleset");
 
   const recordedMarks = (): readonly number[] =>
     JSON.parse(readFileSync("/run/kube-ipvs/state.json", "utf8")).portRangeMarks ?? [];

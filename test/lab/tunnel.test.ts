@@ -249,7 +249,7 @@ class TunnelNode {
 
   get rules(): string {
     const list =
-      rulesFlags.length > 0 ? "nft list ruleset" : "iptables-save; ip6tables-save; ipset save";
+      rulesFlags.length > 0 ? "nft -s list ruleset" : "iptables-save; ip6tables-save; ipset save";
     return this.shell(list);
   }
 }

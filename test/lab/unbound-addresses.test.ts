@@ -189,7 +189,7 @@ function readSets(): string {
   return shell(
     labRules === undefined
       ? "ipset save"
-      : "nft list table ip kube-ipvs; nft list table ip6 kube-ipvs",
+      : "nft -s list table ip kube-ipvs; nft -s list table ip6 kube-ipvs",
   );
 }
 

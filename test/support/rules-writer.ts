@@ -126,7 +126,7 @@ export const listIpsets: string = hasIptables ? "ipset list -n" : "true";
 export const listRules: string =
   labRules === undefined
     ? `ipset save | sort; ${listIptables}`
-    : "for family in ip ip6; do nft list table $family kube-ipvs 2> /dev/null || true; done";
+    : "for family in ip ip6; do nft -s list table $family kube-ipvs 2> /dev/null || true; done";
 
 /**
  * Services' rules and sets in iptables and ipset, in a fixed order and without packet counters. Omits chains that

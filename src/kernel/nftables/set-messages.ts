@@ -7,6 +7,7 @@ import type { Message, MessageWriter } from "../../netlink/message.ts";
 import { skipNetfilterHeader } from "../../netlink/netfilter.ts";
 import { messageFlags } from "../../netlink/netlink-package.ts";
 import type { IpSet, IpSetType } from "../../state/ip-set.ts";
+import type { SetEntry } from "../../state/set-entry.ts";
 import type { EntryChange } from "../kernel.ts";
 import { familyWords, type NftMessage, tableName } from "./message.ts";
 import { type Element, elementsOf, type KeyShape, keyShapeOf, setTypeOf } from "./set-keys.ts";
@@ -28,9 +29,18 @@ const setAttributes = attributeSet({
   userData: bytes(13),
 });
 
-/** NFTNL_UDATA_SET_COMMENT with length and text, as `nft` writes and prints a comment. */
-const intervalComment = Buffer.from(
-  "\x07\x34bytes of address, protocol, port and source network\0",
+/** NFTNL_UDATA_SET_COMMENT and NFTNL_UDATA_SET_ELEM_COMMENT. */
+const [setComment, elementComment] = [7, 0];
+
+/** A comment with type and length, as `nft` writes and prints it. `text` has at most 254 bytes. */
+function commentBytes(type: number, text: string): Buffer {
+  const value = Buffer.from(`${text}\0`);
+  return Buffer.concat([Uint8Array.of(type, value.length), value]);
+}
+
+const intervalComment = commentBytes(
+  setComment,
+  "bytes of address, protocol, port and source network",
 );
 
 /** NFT_SET_INTERVAL. */
@@ -42,6 +52,7 @@ const dataAttributes = attributeSet({ value: bytes(1) });
 const elementFields = {
   key: nested(1, dataAttributes),
   flags: u32be(3),
+  userData: bytes(6),
 };
 const elementAttributes = attributeSet(elementFields);
 /** NFT_SET_ELEM_INTERVAL_END and NFT_SET_ELEM_CATCHALL. */
@@ -56,10 +67,10 @@ const elementsAttributes = attributeSet({
 const countAttributes = attributeSet({ elements: list(3, bytes(1)) });
 
 /**
- * The largest entry, an IPv6 network, takes 112 bytes, and a message's elements share one attribute with a 16-bit
- * length.
+ * The largest entry, an IPv6 network with a comment, takes 344 bytes, and a message's elements share one attribute with
+ * a 16-bit length.
  */
-export const entriesPerMessage = 550;
+export const entriesPerMessage = 190;
 
 const meanings: Readonly<Record<number, string>> = {
   [errno.ENOENT]: "the set does not exist",
@@ -152,7 +163,7 @@ export function countElements({ body }: Pick<Message, "body">): number {
 export function changeElements(
   kind: "entry-add" | "entry-remove",
   set: IpSet,
-  entries: readonly Pick<EntryChange, "entry">[],
+  entries: readonly Pick<EntryChange, "entry" | "comment">[],
   entriesText: string,
 ): NftMessage {
   const isAdded = kind === "entry-add";
@@ -165,9 +176,11 @@ export function changeElements(
     write(writer) {
       elementsAttributes.encode(writer, { table: tableName, set: set.name });
       const start = writer.beginAttribute(3 | NESTED_BIT);
-      for (const { entry } of entries) {
+      for (const { entry, comment } of entries) {
         const elements = elementsOf(set.type, set.family, entry);
-        for (const element of elements) writeElement(writer, element);
+        for (const element of elements) {
+          writeElement(writer, element, element.isEnd ? undefined : commentOf(set, entry, comment));
+        }
       }
       writer.endAttribute(start);
     },
@@ -175,10 +188,31 @@ export function changeElements(
 }
 
 /** Writes without intermediate objects, because a first sync writes tens of thousands of elements. */
-function writeElement(writer: MessageWriter, { key, isEnd }: Element): void {
+function writeElement(
+  writer: MessageWriter,
+  { key, isEnd }: Element,
+  comment: string | undefined,
+): void {
   const start = writer.beginAttribute(1 | NESTED_BIT);
   if (key.length === 0) writeAttribute(writer, elementFields.flags, catchAllFlag);
   else writeAttribute(writer, elementFields.key, { value: key });
   if (isEnd) writeAttribute(writer, elementFields.flags, endFlag);
+  if (comment !== undefined) {
+    writeAttribute(writer, elementFields.userData, commentBytes(elementComment, comment));
+  }
   writer.endAttribute(start);
+}
+
+/**
+ * A valid namespace and name have at most 127 characters. `nft list` prints the keys of networks as bytes, so their
+ * comments repeat the entry.
+ */
+function commentOf(
+  { type }: IpSet,
+  entry: SetEntry,
+  comment: string | undefined,
+): string | undefined {
+  const text = comment?.slice(0, 127);
+  if (type !== "hash:ip,port,net" || text === undefined) return text;
+  return `${entry.replaceAll(",", " ")} ${text}`;
 }

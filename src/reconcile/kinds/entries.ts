@@ -57,7 +57,9 @@ export function* diffEntries(input: EntriesInput, plan: PlanSteps): Generator<vo
       const isWanted = desired.hasEntry(set.name, entry);
       if (isWanted === cached.hasEntry(set.name, entry)) continue;
       if (isWanted) {
-        plan[steps.toAdd(entry)].push({ kind: "entry-add", set, entry, reason: "missing" });
+        const [comment] = desired.servicesOfEntry(set.name, entry);
+        const addition = { kind: "entry-add", set, entry, comment, reason: "missing" } as const;
+        plan[steps.toAdd(entry)].push(addition);
         continue;
       }
       const step = steps.toRemove(entry);

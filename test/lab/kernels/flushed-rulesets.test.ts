@@ -277,7 +277,7 @@ describe("a third-party table named kube-ipvs", () => {
     await node.start(flags);
     assert.equal(await askName(clusterIp, 80), pod.name);
     assert.match(
-      shell("nft list table ip kube-ipvs"),
+      shell("nft -s list table ip kube-ipvs"),
       /set mine \{[\s\S]*chain mine \{[\s\S]*nat-KUBE-SERVICES/,
     );
     assert.doesNotMatch(node.program.output, /rejected a change/);

@@ -100,7 +100,9 @@ const contents: Readonly<Record<Writer, () => string>> = {
   iptables: rulesOfIptables,
   nftables: () =>
     inNftOrder(
-      shell("for family in ip ip6; do nft list table $family kube-ipvs 2> /dev/null || true; done"),
+      shell(
+        "for family in ip ip6; do nft -s list table $family kube-ipvs 2> /dev/null || true; done",
+      ),
     ),
 };
 

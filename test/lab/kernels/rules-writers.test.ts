@@ -50,7 +50,7 @@ const contents: Readonly<Record<Writer, () => readonly string[]>> = {
       .split("\n")
       .filter((line) => /KUBE-/.test(line)),
   nftables: () =>
-    shell("nft list ruleset")
+    shell("nft -s list ruleset")
       .split("\n")
       .filter((line) => /table ip6? kube-ipvs|chain (?:nat|filter)-|set KUBE-/.test(line)),
 };
@@ -149,7 +149,7 @@ describe("rules written with nf_tables", () => {
     await inNamespace(async () => {
       const daemon = await start("nftables");
       const listed = (): readonly string[] =>
-        shell("nft list ruleset")
+        shell("nft -s list ruleset")
           .split(/[\s,]+/)
           .toSorted();
       try {
@@ -249,6 +249,50 @@ describe("rules written with nf_tables", () => {
     });
   });
 
+  it("are readable: elements name their Service, and rules that block packets count them", async () => {
+    await inNamespace(async () => {
+      const daemon = await startLabDaemon([web, slice, ranged], {
+        ...{ "kube-ipvs-rules": "nftables", "kube-ipvs-rule-check-period": "1s" },
+        ...{ "kube-ipvs-verification-period": "1s", "bind-address": "192.168.10.11" },
+      });
+      const listed = (): string => shell("nft list table ip kube-ipvs");
+      const portSet = `${table} KUBE-NODE-PORT-TCP`;
+      const changes = (): Promise<readonly string[]> =>
+        daemon.metrics("kube_ipvs_kernel_changes_total");
+      /** Time of the last verification without a difference. */
+      const cleanAtMs = async (): Promise<number> => {
+        const [line = ""] = await daemon.metrics("kube_ipvs_last_clean_verification_timestamp");
+        return 1_000 * Number(line.split(" ")[1]);
+      };
+      try {
+        for (const element of [
+          '10.96.0.10 . tcp . 80 comment "default/web"',
+          '30080 comment "default/web"',
+          'comment "203.0.113.2 tcp:80 192.168.10.0/24 default/ranged"',
+        ])
+          assert.ok(listed().includes(element), `${element}:\n${listed()}`);
+        const counted = (): string =>
+          /@KUBE-IPVS-IPS counter packets (\d+) bytes \d+ reject/.exec(listed())?.[1] ?? "absent";
+        assert.equal(counted(), "0");
+        const refused = connect({ host: "10.96.0.10", port: 81 });
+        await once(refused, "error", { signal: AbortSignal.timeout(10_000) });
+        assert.equal(counted(), "1");
+
+        const before = await changes();
+        shell(
+          `nft 'delete element ${portSet} { 30080 }; add element ${portSet} { 30080 comment "mine" }'`,
+        );
+        const verifiedMs = Date.now() + 3_000;
+        await eventually(async () => (await cleanAtMs()) > verifiedMs, true, noticedMs);
+        assert.match(listed(), /30080 comment "mine"/);
+        assert.deepEqual(await changes(), before);
+        assert.deepEqual(daemon.errors, []);
+      } finally {
+        await daemon.stop();
+      }
+    });
+  });
+
   it("are written even if the iptables programs hang", async () => {
     await inNamespace(async () => {
       const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-hanging-"));
@@ -273,12 +317,12 @@ describe("rules written with nf_tables", () => {
   it("are not written again by a restart", async () => {
     await inNamespace(async () => {
       await (await start("nftables")).stop();
-      const handles = shell("nft -a list ruleset")
+      const handles = shell("nft -s -a list ruleset")
         .split(/[\s,]+/)
         .toSorted();
       await (await start("nftables")).stop();
       assert.deepEqual(
-        shell("nft -a list ruleset")
+        shell("nft -s -a list ruleset")
           .split(/[\s,]+/)
           .toSorted(),
         handles,

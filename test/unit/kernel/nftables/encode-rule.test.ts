@@ -94,13 +94,13 @@ describe("nf_tables expressions", () => {
       "rejects with port unreachable of IPv6",
       "IPv6",
       { target: { kind: "reject" } },
-      "reject(1:0 2:04)",
+      "counter() reject(1:0 2:04)",
     ],
     [
       "jumps to the chain of the same iptables table",
       "IPv4",
       { target: { kind: "jump", chain: "KUBE-A" } },
-      "immediate(1:0 2:(2:(1:4294967293 2:nat-KUBE-A)))",
+      "counter() immediate(1:0 2:(2:(1:4294967293 2:nat-KUBE-A)))",
     ],
   ];
   for (const [what, family, rule, expected] of cases) {

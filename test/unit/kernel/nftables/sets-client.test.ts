@@ -84,7 +84,7 @@ describe("set element changes", () => {
     assert.deepEqual(await sets.apply(changes("entry-add", ...many)), []);
     assert.deepEqual(
       sent.map((text) => text.split(" ").map((message) => message.split(",").length)),
-      [[550, 550, 400]],
+      [[190, 190, 190, 190, 190, 190, 190, 170]],
     );
   });
 
