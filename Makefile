@@ -152,7 +152,7 @@ lab-kernel: ## build a lab kernel with nf_tables (30 minutes, once)
 ## LAB_KERNEL=FOLDER BACKEND=none
 	@$(lab_kernel)
 
-test-kernels: setup-lab build lab lab-kernel ## test the nf_tables kernel with each backend and
+test-kernels: setup-lab build lab lab-kernel image-nftables ## test the nf_tables kernel with each backend and
 ## write docs/reports/kernels.md
 ## SUITES='golden drift' BACKEND=nft|legacy|nftables|none
 	@TEST_LONG=1 LAB_KERNEL=$$($(lab_kernel) --folder) node test/lab/run-kernels.ts $(if $(BACKEND),--backend '$(BACKEND)') $(SUITES)

@@ -96,6 +96,7 @@ const suitesWithoutIptables: readonly string[] = [
   "rejected-objects",
   "kernels/nft-rules",
   "kernels/without-iptables",
+  "kernels/image-without-iptables",
 ];
 
 const suitesOf: Readonly<Record<Backend, readonly string[]>> = {

@@ -8,7 +8,7 @@ import { Program } from "../program.ts";
 import type { ContainerTemplate, PodTemplate, Volume } from "./pod.ts";
 import { type PodFacts, runtimeSpec, type VolumePaths } from "./runtime-spec.ts";
 
-const rootPath: string = join(import.meta.dirname, "../../../build/image/root");
+const imagePath: string = join(import.meta.dirname, "../../../build/image");
 const runFile = promisify(execFile);
 const runtimeArguments = ["--cgroup-manager=disabled", `--root=${join(tmpdir(), "crun")}`];
 
@@ -18,6 +18,8 @@ export interface NodeOptions {
   /** Contents of the service account token file. */
   readonly token: string;
   readonly nodeName: string;
+  /** The folder in build/image with the image's files. Defaults to `root`. */
+  readonly root?: string;
 }
 
 /** A node for one pod: its volumes and its containers. */
@@ -27,12 +29,12 @@ export class NodeContainers {
   readonly #running = new Map<string, Program>();
   #count = 0;
 
-  constructor({ volumes }: PodTemplate, { config, token, nodeName }: NodeOptions) {
+  constructor({ volumes }: PodTemplate, { config, token, nodeName, root = "root" }: NodeOptions) {
     const serviceAccountPath = this.#writeFolder("service-account", { token, "ca.crt": "" });
     const volumePaths: VolumePaths = Object.fromEntries(
       volumes.map((volume) => [volume.name, this.#volumePath(volume, config)]),
     );
-    this.#pod = { rootPath, nodeName, volumePaths, serviceAccountPath };
+    this.#pod = { rootPath: join(imagePath, root), nodeName, volumePaths, serviceAccountPath };
   }
 
   /** Path of a pod volume on the node. */
