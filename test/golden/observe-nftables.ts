@@ -16,6 +16,7 @@ type RulesAndSets = Required<Pick<KernelState, "ipset" | "iptables" | "ip6tables
 const builtIn = {
   filter: ["INPUT", "FORWARD", "OUTPUT"],
   nat: ["PREROUTING", "INPUT", "OUTPUT", "POSTROUTING"],
+  mangle: ["PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"],
 } as const;
 
 const setFamilies: Readonly<Record<IpFamily, string>> = { IPv4: "inet", IPv6: "inet6" };

@@ -78,7 +78,9 @@ export class LabWalkNode implements WalkNode {
   async state(): Promise<KernelState> {
     const { ipvs, ipset, iptables, ip6tables, addresses } = await observeKernel([]);
     const rules = { iptables: numbered(iptables), ip6tables: numbered(ip6tables) };
-    return { ipvs, ipset, ...rules, addresses } as KernelState;
+    // Only ipvsadm prints the kind of tunnel, which is always the same.
+    const servers = ipvs?.replaceAll(" --tun-type ipip", "");
+    return { ipvs: servers, ipset, ...rules, addresses } as KernelState;
   }
 
   settle(): Promise<void> {
