@@ -1,7 +1,12 @@
 import type { IpAddress, IpFamily } from "./ip.ts";
 
 /** `namespace/name`: the key of a Service and of its EndpointSlices. */
-export type ServiceName = string;
+export type ServiceName = `${string}/${string}`;
+
+/** Takes the name of a namespaced object, unchecked. */
+export function toServiceName(text: string): ServiceName {
+  return text as ServiceName;
+}
 
 /** Identifies the endpoints of a Service with the same address: `SERVICE ADDRESS`. */
 export type ServiceAddress = string & { readonly __brand: "ServiceAddress" };

@@ -38,7 +38,7 @@ export class EndpointController {
   readonly #abort = new AbortController();
   readonly #objects = new EndpointObjects();
   readonly #writer: SliceWriter;
-  readonly #queue: WorkQueue;
+  readonly #queue: WorkQueue<ServiceName>;
   readonly #otherManagers: OtherManagers;
   readonly #namedRefusals = new Set<string>();
   readonly #reverted: RevertedWrites;

@@ -1,13 +1,13 @@
 import type { Clock } from "../base/clock.ts";
 
-export interface WorkQueueDependencies {
+export interface WorkQueueDependencies<Key> {
   readonly clock: Clock;
   /** Returns a number from 0 (inclusive) to 1 (exclusive). */
   readonly random: () => number;
   /** Calls for the same key never overlap. */
-  readonly work: (key: string) => Promise<void>;
+  readonly work: (key: Key) => Promise<void>;
   /** Called before the delay starts. `failures` is the number of consecutive failures, including this one. */
-  readonly onFailure: (key: string, error: unknown, retry: Retry) => void;
+  readonly onFailure: (key: Key, error: unknown, retry: Retry) => void;
   /** Minimum delay before the retry after this error. 0 means no minimum. */
   readonly leastDelayMs: (error: unknown) => number;
 }
@@ -29,17 +29,17 @@ const longestRetryMs = 60_000;
  * Failed keys are retried with increasing delays. A key that is added while it is being processed is processed again
  * afterwards.
  */
-export class WorkQueue {
-  readonly #dependencies: WorkQueueDependencies;
+export class WorkQueue<Key extends string> {
+  readonly #dependencies: WorkQueueDependencies<Key>;
   /** Functions that cancel the timers of waiting keys. */
-  readonly #waiting = new Map<string, () => void>();
-  readonly #ready = new Set<string>();
-  readonly #running = new Map<string, Promise<void>>();
-  readonly #addedMeanwhile = new Set<string>();
-  readonly #failures = new Map<string, number>();
+  readonly #waiting = new Map<Key, () => void>();
+  readonly #ready = new Set<Key>();
+  readonly #running = new Map<Key, Promise<void>>();
+  readonly #addedMeanwhile = new Set<Key>();
+  readonly #failures = new Map<Key, number>();
   #isOpen = false;
 
-  constructor(dependencies: WorkQueueDependencies) {
+  constructor(dependencies: WorkQueueDependencies<Key>) {
     this.#dependencies = dependencies;
   }
 
@@ -67,12 +67,12 @@ export class WorkQueue {
    * Adds a key. If the key is waiting for a retry, it is processed soon instead, because the cause of the failure may
    * be gone.
    */
-  add(key: string): void {
+  add(key: Key): void {
     if (this.#running.has(key)) this.#addedMeanwhile.add(key);
     else if (!this.#ready.has(key)) this.#wait(key, batchMs);
   }
 
-  #wait(key: string, delayMs: number): void {
+  #wait(key: Key, delayMs: number): void {
     this.#waiting.get(key)?.();
     const cancel = this.#dependencies.clock.after(delayMs, () => {
       this.#waiting.delete(key);
@@ -90,7 +90,7 @@ export class WorkQueue {
     }
   }
 
-  async #run(key: string): Promise<void> {
+  async #run(key: Key): Promise<void> {
     // Yields once so that the caller can first record that this key is running.
     await Promise.resolve();
     const delayMs = await this.#work(key);
@@ -103,7 +103,7 @@ export class WorkQueue {
   }
 
   /** Returns the delay before the next retry. Undefined if the work succeeded. */
-  async #work(key: string): Promise<number | undefined> {
+  async #work(key: Key): Promise<number | undefined> {
     try {
       await this.#dependencies.work(key);
       this.#failures.delete(key);

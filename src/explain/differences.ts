@@ -4,7 +4,7 @@ import type { Destination, ListenerFact, PlanFacts } from "../answer/answers.ts"
 import type { Difference } from "../answer/explanation.ts";
 import type { HostPort } from "../base/ip.ts";
 import { realServerKey } from "../state/real-server.ts";
-import { chainKey } from "../state/rule.ts";
+import { type ChainKey, chainKey } from "../state/rule.ts";
 import { chainsAbout } from "../state/rules-about.ts";
 import { serves } from "../state/served-range.ts";
 import { type ServerKey, sameVirtualServer } from "../state/virtual-server.ts";
@@ -80,7 +80,7 @@ function chainDifferences({ planned, observed, destination }: Compared): readonl
  * Unplanned rules are ignored in built-in chains. They are also ignored in KUBE-FIREWALL, because kubelet writes there
  * too.
  */
-function isOurs(key: string): boolean {
+function isOurs(key: ChainKey): boolean {
   return key.includes(" KUBE-") && key !== chainKey("filter", "KUBE-FIREWALL");
 }
 

@@ -10,6 +10,7 @@ import type {
 } from "../answer/explanation.ts";
 import { type Cidr, hostPort } from "../base/ip.ts";
 import { realServerKey } from "../state/real-server.ts";
+import { chainKey, isTableName } from "../state/rule.ts";
 import { toServerKey, virtualServerKey } from "../state/virtual-server.ts";
 import { masqueradeText, sourceRangeText } from "./masquerade-text.ts";
 import type { Origin } from "./origins.ts";
@@ -209,7 +210,8 @@ function pathStep(
   { entries, rule, unless: _, isMaybe, ...place }: Step,
   planned: NodeState,
 ): PathStep {
-  const rules = planned.chains.get(`${place.table} ${place.chain}`) ?? [];
+  const { table, chain } = place;
+  const rules = isTableName(table) ? (planned.chains.get(chainKey(table, chain)) ?? []) : [];
   const isServer = place.table === "IPVS" && planned.servers.has(toServerKey(place.chain));
   const isRule = isServer || rules.some(({ text }) => text === rule);
   const isEntry = entries.every(({ set, entry }) => planned.sets.get(set)?.entries.has(entry));

@@ -1,7 +1,7 @@
 import type { PlannedState } from "../answer/answers.ts";
 import type { IpAddress, IpFamily } from "../base/ip.ts";
 import { allSetsFor } from "../plan/sets.ts";
-import { chainKey, type Rule, type RuleSet } from "../state/rule.ts";
+import { type ChainKey, chainKey, type Rule, type RuleSet } from "../state/rule.ts";
 import { virtualServerKey } from "../state/virtual-server.ts";
 import type { ListedChains, ListedRule, Tables } from "./packet/node-state.ts";
 
@@ -28,7 +28,7 @@ export function plannedTables(
 
 function plannedChains({ chains, jumps }: RuleSet, render: (rule: Rule) => string): ListedChains {
   const listed = (rule: Rule): ListedRule => ({ text: render(rule), rule });
-  const planned = new Map<string, readonly ListedRule[]>(
+  const planned = new Map<ChainKey, readonly ListedRule[]>(
     chains.map(({ table, name, rules }) => [chainKey(table, name), rules.map(listed)]),
   );
   // Each jump is inserted at the beginning of its chain.

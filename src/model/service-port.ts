@@ -52,11 +52,13 @@ export function servicePortName(id: {
   return id.portName === "" ? id.service : `${id.service}:${id.portName}`;
 }
 
-/** Key of a service port, unique within a family. */
+/** Identifies a service port within a family. */
+export type ServicePortKey = string & { readonly __brand: "ServicePortKey" };
+
 export function servicePortKey(id: {
   readonly service: string;
   readonly portName: string;
   readonly protocol: Protocol;
-}): string {
-  return `${servicePortName(id)}/${id.protocol}`;
+}): ServicePortKey {
+  return `${servicePortName(id)}/${id.protocol}` as ServicePortKey;
 }

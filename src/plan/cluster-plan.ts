@@ -179,7 +179,7 @@ export class ClusterPlan {
   }
 
   /** Also yields within the Service, because a Service may have thousands of ports and endpoints. */
-  *#planService(name: string, options: PlanOptions, nowMs: number): Generator<void, void> {
+  *#planService(name: ServiceName, options: PlanOptions, nowMs: number): Generator<void, void> {
     const service = this.tracker.service(name);
     const slices = this.tracker.slicesOf(name);
     const { slowStartMs = 0 } = tuningOf(service, options, this.#facts).tuning;

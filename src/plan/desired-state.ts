@@ -13,7 +13,7 @@ import type { Holder, Holders } from "./claims/claim.ts";
 import type { ClaimAges } from "./claims/claim-ages.ts";
 import type { WinnerChange } from "./claims/claims.ts";
 import { isSamePlanned, type ServerClaim, ServerClaims } from "./claims/server-claims.ts";
-import { type DirtyKeys, noMarks } from "./dirty-keys.ts";
+import { type DirtyKeys, entryKey, type FormerKey, noMarks } from "./dirty-keys.ts";
 import { byServicePort, Owners, serviceNames } from "./owners.ts";
 import type { PlannedVirtualServer, ServicePortPlan } from "./service-port-plan.ts";
 import { type SetRole, setFor, setRoles } from "./sets.ts";
@@ -302,7 +302,7 @@ export class DesiredState {
     const owners = this.#entries.get(setName);
     if (owners === undefined || !owners.remove(entry, plan)) return;
     this.#markEntry(setName, entry);
-    this.#noteFormer(`${setName} ${entry}`, plan);
+    this.#noteFormer(entryKey(setName, entry), plan);
     if (owners.size === 0) this.#dirty.rules.add(plan.servicePort.family);
   }
 
@@ -311,7 +311,7 @@ export class DesiredState {
     if (previous !== undefined) this.#noteFormer(key, previous);
   }
 
-  #noteFormer(subject: string, { servicePort }: ServicePortPlan): void {
+  #noteFormer(subject: FormerKey, { servicePort }: ServicePortPlan): void {
     this.#dirty.formerServices.set(subject, servicePort.service);
   }
 

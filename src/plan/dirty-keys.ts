@@ -3,6 +3,16 @@ import type { IpAddress, IpFamily } from "../base/ip.ts";
 import type { SetEntry } from "../state/set-entry.ts";
 import type { ServerKey } from "../state/virtual-server.ts";
 
+/** Identifies an entry of a set: `SET ENTRY`. */
+export type EntryKey = string & { readonly __brand: "EntryKey" };
+
+export function entryKey(setName: string, entry: SetEntry): EntryKey {
+  return `${setName} ${entry}` as EntryKey;
+}
+
+/** Identifies what a Service requested: a virtual server, an address or a set entry. */
+export type FormerKey = ServerKey | IpAddress | EntryKey;
+
 /** Keys whose desired value may have changed since the last sync took them. */
 export interface DirtyKeys {
   readonly virtualServers: ReadonlySet<ServerKey>;
@@ -11,8 +21,8 @@ export interface DirtyKeys {
   readonly addresses: ReadonlySet<IpAddress>;
   /** Families whose rules may differ. */
   readonly rules: ReadonlySet<IpFamily>;
-  /** Services that no longer request an object, by virtual server key, address, or `SET ENTRY`. */
-  readonly formerServices: ReadonlyMap<string, ServiceName>;
+  /** Services that no longer request an object. */
+  readonly formerServices: ReadonlyMap<FormerKey, ServiceName>;
 }
 
 /** {@link DirtyKeys} to which keys can be added. */
@@ -21,7 +31,7 @@ export interface Marks {
   readonly setEntries: Map<string, Set<SetEntry>>;
   readonly addresses: Set<IpAddress>;
   readonly rules: Set<IpFamily>;
-  readonly formerServices: Map<string, ServiceName>;
+  readonly formerServices: Map<FormerKey, ServiceName>;
 }
 
 export function noMarks(): Marks {

@@ -1,5 +1,5 @@
 import type { ServiceName } from "../api/objects.ts";
-import { servicePortKey } from "../model/service-port.ts";
+import { type ServicePortKey, servicePortKey } from "../model/service-port.ts";
 import type { ServicePortPlan } from "./service-port-plan.ts";
 
 type Owner = ServicePortPlan;
@@ -58,6 +58,6 @@ export function serviceNames(plans: readonly ServicePortPlan[]): readonly Servic
 
 export function byServicePort(
   plans: readonly ServicePortPlan[],
-): ReadonlyMap<string, ServicePortPlan> {
+): ReadonlyMap<ServicePortKey, ServicePortPlan> {
   return new Map(plans.map((plan) => [servicePortKey(plan.servicePort), plan]));
 }

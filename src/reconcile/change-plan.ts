@@ -1,5 +1,6 @@
 import type { ServiceName } from "../base/service-name.ts";
 import type { DesiredView } from "../plan/desired-state.ts";
+import { entryKey, type FormerKey } from "../plan/dirty-keys.ts";
 import type { RealServer } from "../state/real-server.ts";
 import type { Chain } from "../state/rule.ts";
 import type { ServerKey, VirtualServerId } from "../state/virtual-server.ts";
@@ -66,7 +67,7 @@ export function servicesOfChange(
   desired: DesiredView,
   scope?: Pick<Scope, "formerService">,
 ): ChangePlan["servicesOf"] {
-  const orFormer = (present: readonly ServiceName[], key: string): readonly ServiceName[] => {
+  const orFormer = (present: readonly ServiceName[], key: FormerKey): readonly ServiceName[] => {
     const former = present.length === 0 ? scope?.formerService(key) : undefined;
     return former === undefined ? present : [former];
   };
@@ -81,7 +82,7 @@ export function servicesOfChange(
       }
       case "entry": {
         const { setName, entry } = subject;
-        return orFormer(desired.servicesOfEntry(setName, entry), `${setName} ${entry}`);
+        return orFormer(desired.servicesOfEntry(setName, entry), entryKey(setName, entry));
       }
       case "address":
         return orFormer(desired.servicesOfAddress(subject.address), subject.address);

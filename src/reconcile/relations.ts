@@ -27,7 +27,7 @@ import type { DesiredView } from "../plan/desired-state.ts";
 import { type SetRole, setFor } from "../plan/sets.ts";
 import { tunnelChain, tunnelForwardChain } from "../plan/tunnel-rules.ts";
 import { dummyLinkName } from "../state/dummy-link.ts";
-import { chainKey, type Rule, type RuleSet, type TableName } from "../state/rule.ts";
+import { type ChainKey, chainKey, type Rule, type RuleSet, type TableName } from "../state/rule.ts";
 import { serves } from "../state/served-range.ts";
 import { addressEntry, addressPortEntry, portEntry, type SetEntry } from "../state/set-entry.ts";
 import { tunnelLinks } from "../state/tunnel-link.ts";
@@ -112,7 +112,7 @@ export class Relations {
   /** The planned rules that block this node, by virtual server. */
   readonly #denials = new Map<IpFamily, ReadonlyMap<DenialKey, Rule>>();
   /** Results of chain comparisons, valid while the cached rules are unchanged. */
-  #compared: { rules: unknown; version: number; readonly strict: Map<string, boolean> } = {
+  #compared: { rules: unknown; version: number; readonly strict: Map<ChainKey, boolean> } = {
     ...{ rules: undefined, version: 0, strict: new Map() },
   };
 

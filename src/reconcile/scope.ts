@@ -2,7 +2,7 @@
 
 import type { IpAddress } from "../base/ip.ts";
 import type { ServiceName } from "../base/service-name.ts";
-import type { DirtyKeys } from "../plan/dirty-keys.ts";
+import type { DirtyKeys, FormerKey } from "../plan/dirty-keys.ts";
 import type { SetEntry } from "../state/set-entry.ts";
 import type { ServerKey } from "../state/virtual-server.ts";
 import type { Differences } from "./observed/difference.ts";
@@ -13,7 +13,7 @@ export class Scope {
   readonly #virtualServers = new Set<ServerKey>();
   readonly #setEntries = new Map<string, Set<SetEntry>>();
   readonly #addresses = new Set<IpAddress>();
-  readonly #formerServices = new Map<string, ServiceName>();
+  readonly #formerServices = new Map<FormerKey, ServiceName>();
   /** Touched keys that have not been copied yet. A full comparison thus avoids copying tens of thousands of keys. */
   #marks: DirtyKeys[] = [];
   /** Sets whose observed parameters differ from the cached ones, or that have more capacity than necessary. */
@@ -44,7 +44,7 @@ export class Scope {
   }
 
   /** A Service that no longer desires one of the keys; see {@link DirtyKeys.formerServices}. */
-  formerService(subject: string): ServiceName | undefined {
+  formerService(subject: FormerKey): ServiceName | undefined {
     const marks = this.#marks.findLast(({ formerServices }) => formerServices.has(subject));
     return (marks?.formerServices ?? this.#formerServices).get(subject);
   }

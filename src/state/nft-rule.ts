@@ -102,16 +102,19 @@ export interface NftBaseChain {
   readonly isBridge?: boolean;
 }
 
-/** Other software's rules that packets of one family traverse. Chains and sets are keyed by {@link nftKey}. */
+/** Other software's rules that packets of one family traverse. */
 export interface NftRuleset {
   /** Sorted by priority. */
   readonly baseChains: readonly NftBaseChain[];
-  readonly chains: ReadonlyMap<string, readonly NftRule[]>;
-  readonly sets: ReadonlyMap<string, NftSet>;
+  readonly chains: ReadonlyMap<NftKey, readonly NftRule[]>;
+  readonly sets: ReadonlyMap<NftKey, NftSet>;
 }
 
 export const noNftRules: NftRuleset = { baseChains: [], chains: new Map(), sets: new Map() };
 
-export function nftKey(table: string, name: string): string {
-  return `${table} ${name}`;
+/** Identifies a chain or set: `inet firewalld filter_INPUT`. */
+export type NftKey = string & { readonly __brand: "NftKey" };
+
+export function nftKey(table: string, name: string): NftKey {
+  return `${table} ${name}` as NftKey;
 }

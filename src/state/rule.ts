@@ -143,11 +143,17 @@ export interface RuleSetChanges {
   readonly since: symbol;
   /** Planned chains that are new or different. */
   readonly chains: readonly Chain[];
-  /** Keys of chains that are no longer planned. */
-  readonly gone: readonly string[];
+  /** Chains that are no longer planned. */
+  readonly gone: readonly ChainKey[];
+}
+
+export function isTableName(text: string): text is TableName {
+  return ["nat", "filter", "mangle", "raw"].includes(text);
 }
 
 /** For example: `nat KUBE-SERVICES`. */
-export function chainKey(table: TableName, name: string): string {
+export type ChainKey = `${TableName} ${string}`;
+
+export function chainKey(table: TableName, name: string): ChainKey {
   return `${table} ${name}`;
 }

@@ -1,7 +1,7 @@
 /** Selects the chains and rules that packets to the given addresses and ports may traverse. Pure. */
 import { cidrContains, type IpAddress, parseCidr } from "../base/ip.ts";
 import { finish } from "../base/time-slice.ts";
-import { chainKey, type Match, type Rule, type TableName } from "./rule.ts";
+import { type ChainKey, chainKey, type Match, type Rule, type TableName } from "./rule.ts";
 
 /** The destination of packets. */
 export interface RuleDestination {
@@ -26,22 +26,22 @@ const builtInChains: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Returns the chains that packets can reach from the built-in chains, by {@link chainKey}. Omits our rules for other
+ * Returns the chains that packets can reach from the built-in chains. Omits our rules for other
  * destinations, so the result is small even with thousands of Services. Keeps third-party rules and rules that cannot be
  * parsed. `rulesOf` returns undefined if a chain does not exist or must not be followed.
  */
 export function chainsAbout<T extends ReadableRule>(
   ...query: Parameters<typeof chainsAboutInSteps<T>>
-): ReadonlyMap<string, readonly T[]> {
+): ReadonlyMap<ChainKey, readonly T[]> {
   return finish(chainsAboutInSteps(...query));
 }
 
 /** Like {@link chainsAbout}, but yields after each rule. */
 export function* chainsAboutInSteps<T extends ReadableRule>(
   destinations: readonly RuleDestination[],
-  rulesOf: (key: string) => readonly T[] | undefined,
-): Generator<void, ReadonlyMap<string, readonly T[]>> {
-  const found = new Map<string, readonly T[]>();
+  rulesOf: (key: ChainKey) => readonly T[] | undefined,
+): Generator<void, ReadonlyMap<ChainKey, readonly T[]>> {
+  const found = new Map<ChainKey, readonly T[]>();
   const next: (readonly [TableName, string])[] = (
     ["raw", "mangle", "nat", "filter"] as const
   ).flatMap((table) => [...builtInChains].map((name) => [table, name] as const));

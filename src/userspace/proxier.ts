@@ -3,6 +3,7 @@ import { errorText } from "../base/error-text.ts";
 import { Exclusive } from "../base/exclusive.ts";
 import type { Logger } from "../base/log.ts";
 import { none } from "../base/none.ts";
+import { toServiceName } from "../base/service-name.ts";
 import { Balancer } from "./balancer.ts";
 import type {
   ConnectionQuota,
@@ -235,7 +236,7 @@ export class UserspaceProxier {
     return {
       take: () => {
         const isTaken = this.#connections.take(service);
-        if (!isTaken) this.#refused.note(service);
+        if (!isTaken) this.#refused.note(toServiceName(service));
         return isTaken;
       },
       release: () => this.#connections.release(service),

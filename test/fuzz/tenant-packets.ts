@@ -7,6 +7,7 @@ import { follow } from "../../src/explain/packet/follow.ts";
 import type { ListedChains, ListedRule } from "../../src/explain/packet/node-state.ts";
 import type { Packet } from "../../src/explain/packet/packet.ts";
 import type { PacketPath } from "../../src/explain/packet/path.ts";
+import type { ChainKey } from "../../src/state/rule.ts";
 import type { FakeKernel } from "../support/fake-kernel/fake-kernel.ts";
 import { nodeStateOf } from "../support/fake-kernel/node-state-of.ts";
 import { ip } from "../support/records.ts";
@@ -112,7 +113,7 @@ export class TenantPackets {
 }
 
 /** Chains that omit rules about other destinations, because there may be ten thousand rules and hundreds of packets. */
-class NarrowedChains extends Map<string, readonly ListedRule[]> {
+class NarrowedChains extends Map<ChainKey, readonly ListedRule[]> {
   readonly #whole: ListedChains;
   readonly #places = new Map<string, ReadonlyMap<string, readonly number[]>>();
   #cidr = "";
@@ -127,7 +128,7 @@ class NarrowedChains extends Map<string, readonly ListedRule[]> {
     this.#cidr = `${destination}/${hostPrefixLength(family)}`;
   }
 
-  override get(key: string): readonly ListedRule[] | undefined {
+  override get(key: ChainKey): readonly ListedRule[] | undefined {
     const rules = this.#whole.get(key);
     if (rules === undefined || rules.length <= fewRules) return rules;
     const places = this.#places.get(key) ?? placesOf(rules);

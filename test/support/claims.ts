@@ -1,5 +1,6 @@
 /** Services that claim the same address and port in different ways. */
 import type { ServiceRecord } from "../../src/api/objects.ts";
+import type { ServiceName } from "../../src/base/service-name.ts";
 import { type ServerKey, toServerKey } from "../../src/state/virtual-server.ts";
 import { ip, portRecord, serviceRecord } from "./records.ts";
 
@@ -30,7 +31,7 @@ export const ways: readonly Way[] = ["cluster IP", "node port", "load-balancer I
 
 /** A Service that claims {@link claimedKey}. Without a way, the Service does not claim it. */
 export function claimant(
-  name: string,
+  name: ServiceName,
   way: Way | undefined,
   createdAtSeconds: number,
 ): ServiceRecord {

@@ -5,6 +5,7 @@ import { TextPool } from "../../src/api/decode/flat-text.ts";
 import type { EndpointSliceRecord, ServiceRecord } from "../../src/api/objects.ts";
 import type { IpAddress } from "../../src/base/ip.ts";
 import type { Networks } from "../../src/base/networks.ts";
+import type { ServiceName } from "../../src/base/service-name.ts";
 import { DesiredState } from "../../src/plan/desired-state.ts";
 import type { PlanOptions } from "../../src/plan/options.ts";
 import type { TuningFacts } from "../../src/plan/tuning-facts.ts";
@@ -58,8 +59,8 @@ export function desiredFrom(
   nodeAddresses: readonly IpAddress[],
   abilities?: Abilities,
 ): DesiredState {
-  const services = new Map<string, ServiceRecord>();
-  const slices = new Map<string, EndpointSliceRecord[]>();
+  const services = new Map<ServiceName, ServiceRecord>();
+  const slices = new Map<ServiceName, EndpointSliceRecord[]>();
   const into = { refuse: () => {}, texts: new TextPool() };
   for (const object of objects) {
     if (object.kind === "Service") {

@@ -31,7 +31,7 @@ export async function planUserspace(
   const observed = new ObservedListeners({
     ...{ config, iptables: kernel?.iptables, won: (one) => one, listSockets: () => [...sockets] },
   });
-  await observed.replaceServices(Map.groupBy(wanted, ({ service }) => service));
+  await observed.replaceServices(Map.groupBy(wanted, ({ servicePort }) => servicePort.service));
   for (const family of families) await observed.look(family);
   const toOpen = observed.toOpen();
   if (kernel === undefined) return { toOpen, rules: emptyPlan };

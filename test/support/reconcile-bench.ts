@@ -1,6 +1,7 @@
 import type { EndpointRecord, EndpointSliceRecord, ServiceRecord } from "../../src/api/objects.ts";
 import { type IpAddress, type IpFamily, ipFamilies } from "../../src/base/ip.ts";
 import { silentLogger } from "../../src/base/log.ts";
+import type { ServiceName } from "../../src/base/service-name.ts";
 import { DesiredState } from "../../src/plan/desired-state.ts";
 import type { PlanOptions } from "../../src/plan/options.ts";
 import { RulesMemory } from "../../src/plan/rules-memory.ts";
@@ -83,7 +84,7 @@ export class Bench {
     }
   }
 
-  drop(name: string): void {
+  drop(name: ServiceName): void {
     for (const family of ipFamilies) this.desired.replace(name, family, []);
   }
 

@@ -1,5 +1,6 @@
 import { familyOf, type IpFamily, ipFamilies, isLinkLocal } from "../../base/ip.ts";
 import { none } from "../../base/none.ts";
+import { toServiceName } from "../../base/service-name.ts";
 import { headlessLabel, serviceNameLabel } from "../../endpoint-slices/objects.ts";
 import type { EndpointRecord, EndpointSliceRecord, SlicePortRecord } from "../objects.ts";
 import { addressOf } from "./addresses.ts";
@@ -31,7 +32,7 @@ export function decodeEndpointSlice(
   const weightText = sliceWeightText(object);
   return {
     name: identity.name,
-    service: object.intern(`${identity.namespace}/${owner}`),
+    service: toServiceName(object.intern(`${identity.namespace}/${owner}`)),
     family,
     ports: object.field("ports").each(portOf),
     endpoints: object.field("endpoints").each((endpoint) => endpointOf(endpoint, family)),

@@ -1,4 +1,5 @@
 import { familyOf, type IpFamily, ipFamilies, parseIpAddress } from "../../base/ip.ts";
+import { toServiceName } from "../../base/service-name.ts";
 import type { SelectingService, TargetedPort } from "../../endpoint-slices/objects.ts";
 import type { Untrusted } from "./fields.ts";
 import { isSafeName, type ObjectIdentity } from "./identity.ts";
@@ -16,7 +17,7 @@ export function decodeSelectingService(
     return undefined;
   const trafficDistribution = distributions.get(spec.valueAt("trafficDistribution"));
   return {
-    name: identity.name,
+    name: toServiceName(identity.name),
     uid: plainTextIn(object.field("metadata"), "uid"),
     selector,
     labels: labelsOf(object.at("metadata", "labels")),

@@ -1,4 +1,5 @@
 import { type Cidr, familyOf, type IpAddress, type IpFamily } from "../../base/ip.ts";
+import { toServiceName } from "../../base/service-name.ts";
 import type { ServicePortRecord, ServiceRecord } from "../objects.ts";
 import { addressOf, cidrOf, isBlank } from "./addresses.ts";
 import { tuningAnnotations } from "./annotations.ts";
@@ -58,7 +59,7 @@ export function decodeService(
   const annotations = tuningAnnotations(metadata.field("annotations"));
   const createdAtMs = timeMsOf(metadata.valueAt("creationTimestamp")) ?? 0;
   return {
-    name: identity.name,
+    name: toServiceName(identity.name),
     createdAtSeconds: Math.floor(createdAtMs / 1000),
     type,
     clusterIps,

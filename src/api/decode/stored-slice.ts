@@ -1,5 +1,6 @@
 import { type IpAddress, ipFamilies } from "../../base/ip.ts";
 import { none } from "../../base/none.ts";
+import { toServiceName } from "../../base/service-name.ts";
 import {
   managedByLabel,
   ourManagerName,
@@ -32,7 +33,7 @@ export function decodeStoredSlice(
   const family = ipFamilies.find((candidate) => candidate === addressType);
   return {
     name: identity.name,
-    service: object.intern(`${identity.namespace}/${owner}`),
+    service: toServiceName(object.intern(`${identity.namespace}/${owner}`)),
     managedBy,
     hasEndpoints: endpoints.length > 0,
     uid: plainTextIn(metadata, "uid"),

@@ -8,7 +8,7 @@ import type { IptablesOptions } from "../../plan/iptables/options.ts";
 import { sharedChains } from "../../plan/iptables/shared-chains.ts";
 import { planEmptyRules } from "../../plan/rules.ts";
 import { namesIn, type RuleNames } from "../../reconcile/iptables/plan-rules-removal.ts";
-import type { RuleSet } from "../../state/rule.ts";
+import type { ChainKey, RuleSet } from "../../state/rule.ts";
 import { portalRules } from "../../userspace/portal-rules.ts";
 
 export type Mode = Config["mode"];
@@ -17,7 +17,7 @@ export type Mode = Config["mode"];
 const iptablesJumps =
   /(?:^| )-m comment --comment "kubernetes (?:(?:service|externally-visible service) portals|health check service ports|load balancer firewall)" -j KUBE-/;
 
-function isIptablesChain(key: string): boolean {
+function isIptablesChain(key: ChainKey): boolean {
   const [table = "", name = ""] = key.split(" ");
   return isOfIptablesMode(table, name);
 }

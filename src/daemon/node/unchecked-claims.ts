@@ -35,7 +35,8 @@ export class UncheckedClaims {
 
   /** Returns the change for planning, without pending external IPs. */
   admit([previous, current]: ServiceChange, unchecked: ReadonlySet<IpAddress>): ServiceChange {
-    const name = (current ?? previous)?.name ?? "";
+    const name = (current ?? previous)?.name;
+    if (name === undefined) return [previous, current];
     const before = this.#services.get(name)?.admitted ?? previous;
     const admitted = current === undefined ? undefined : admittedPart(current, unchecked);
     if (current === undefined || admitted === undefined || admitted === current) {

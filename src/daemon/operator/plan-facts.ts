@@ -14,7 +14,7 @@ import type { ServiceName } from "../../api/objects.ts";
 import { familyOf, type IpAddress, type IpFamily } from "../../base/ip.ts";
 import { inSlices } from "../../base/time-slice.ts";
 import { bySeniority, servicePortKey } from "../../model/service-port.ts";
-import { type Chain, chainKey, type RuleSet } from "../../state/rule.ts";
+import { type Chain, type ChainKey, chainKey, type RuleSet } from "../../state/rule.ts";
 import { chainsAboutInSteps } from "../../state/rules-about.ts";
 import { listenAddressOf } from "../../userspace/listen-addresses.ts";
 import type { OpenListener } from "../../userspace/listener.ts";
@@ -131,7 +131,7 @@ function* rulesAbout(
   { chains, jumps }: RuleSet,
   destinations: readonly Destination[],
 ): Generator<void, RuleSet> {
-  const byKey = new Map<string, Chain>();
+  const byKey = new Map<ChainKey, Chain>();
   for (const chain of chains) {
     byKey.set(chainKey(chain.table, chain.name), chain);
     yield;

@@ -4,6 +4,7 @@
  * written after the kernel is changed. If the program is killed in between, the next run relies on the kernel state.
  */
 import { isRecord } from "../../base/is-record.ts";
+import { toServiceName } from "../../base/service-name.ts";
 import type { ClaimKey, Holder, Holders } from "../../plan/claims/claim.ts";
 import { toClaimKey } from "../../plan/claims/claimed-keys.ts";
 import type { HolderRecord } from "../../plan/claims/holder-record.ts";
@@ -71,7 +72,7 @@ function holdersFrom(value: unknown): Holders {
       if (!Array.isArray(holder)) return [];
       const [service, createdAtSeconds] = holder as readonly unknown[];
       if (typeof service !== "string" || typeof createdAtSeconds !== "number") return [];
-      return [[toClaimKey(key), { service, createdAtSeconds }]];
+      return [[toClaimKey(key), { service: toServiceName(service), createdAtSeconds }]];
     }),
   );
 }

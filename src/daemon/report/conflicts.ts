@@ -8,6 +8,7 @@ import {
 import type { ServiceName } from "../../api/objects.ts";
 import { hostPort } from "../../base/ip.ts";
 import type { LogKeys } from "../../base/log.ts";
+import { toServiceName } from "../../base/service-name.ts";
 import type { LimitedService } from "../../model/shares.ts";
 import type { ClaimReason, LostClaim } from "../../plan/claims/claim.ts";
 import type { OwnedReservedAddress } from "../../plan/frontends.ts";
@@ -168,5 +169,5 @@ const claimWords: Readonly<Record<ClaimReason, string>> = {
 
 /** A service port's name is `namespace/name:port`, or `namespace/name`. */
 function serviceOf(servicePortName: string): ServiceName {
-  return servicePortName.split(":")[0] ?? "";
+  return toServiceName(servicePortName.split(":")[0] ?? "");
 }

@@ -81,7 +81,7 @@ export class ObservedListeners implements Listeners {
       kind: "listener-open",
       text: listenerText(listener),
       reason: "missing",
-      servicesOf: () => [listener.wanted.service],
+      servicesOf: () => [listener.wanted.servicePort.service],
     }));
   }
 

@@ -13,6 +13,7 @@ import {
   type FamilyServiceKey,
   familyServiceKey,
   type ServiceName,
+  toServiceName,
 } from "../../base/service-name.ts";
 import type { IpvsTraffic } from "../../kernel/kernel.ts";
 import type { ServicePlan } from "../../plan/planner.ts";
@@ -226,7 +227,8 @@ export class Ejections {
     const nowMs = this.#context.clock.monotonicMs();
     let left = mostTries;
     const tries = [...this.#ejections].map(async ([key, { times, untilMs, isOut }]) => {
-      const [service = "", endpoint = ""] = key.split(" ");
+      const [name = "", endpoint = ""] = key.split(" ");
+      const service = toServiceName(name);
       const found = this.#find(service, endpoint);
       if (found === undefined || (!isOut && untilMs <= nowMs)) return this.#set(service, key);
       if (!isOut || untilMs > nowMs || left === 0) return;

@@ -3,7 +3,7 @@ import { type IpAddress, isLoopback } from "../../base/ip.ts";
 import type { MarkRule } from "../../state/mark-rule.ts";
 import type { NftRuleset } from "../../state/nft-rule.ts";
 import type { RealServer } from "../../state/real-server.ts";
-import type { Rule } from "../../state/rule.ts";
+import type { ChainKey, Rule } from "../../state/rule.ts";
 import { type ServedRange, serves } from "../../state/served-range.ts";
 import type { SetEntry } from "../../state/set-entry.ts";
 import {
@@ -51,8 +51,7 @@ export function plannedServerKey(
   return own;
 }
 
-/** Rules, keyed by `chainKey` from `state/rule.ts`. */
-export type ListedChains = ReadonlyMap<string, readonly ListedRule[]>;
+export type ListedChains = ReadonlyMap<ChainKey, readonly ListedRule[]>;
 
 /** The planned or observed state of one family. Maps that do not apply to the mode are empty. */
 export interface Tables {

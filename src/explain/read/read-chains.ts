@@ -3,7 +3,7 @@
 import type { Destination } from "../../answer/answers.ts";
 import type { IpFamily } from "../../base/ip.ts";
 import type { Iptables } from "../../kernel/kernel.ts";
-import { chainKey, type RuleSet } from "../../state/rule.ts";
+import { type ChainKey, chainKey, type RuleSet } from "../../state/rule.ts";
 import { chainsAbout } from "../../state/rules-about.ts";
 import type { ListedChains, ListedRule } from "../packet/node-state.ts";
 import { parseListedRule } from "./parse-other-rule.ts";
@@ -22,7 +22,7 @@ export async function readChains(
   const scope = { planned, hasOthers: true, hasAllTables: true } as const;
   const chains = await rules.observe(family, scope);
   const byKey = new Map(chains.map((chain) => [chainKey(chain.table, chain.name), chain]));
-  const rulesOf = (key: string): readonly ListedRule[] | undefined => {
+  const rulesOf = (key: ChainKey): readonly ListedRule[] | undefined => {
     const chain = byKey.get(key);
     if (chain === undefined) return undefined;
     return [

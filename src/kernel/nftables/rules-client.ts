@@ -4,7 +4,7 @@ import { orElse } from "../../base/or-else.ts";
 import { isNotFound, NetlinkError } from "../../netlink/errors.ts";
 import { messageFlags } from "../../netlink/netlink-package.ts";
 import { NetlinkTransport, type TransportDependencies } from "../../netlink/transport.ts";
-import { type Chain, chainKey, type Rule } from "../../state/rule.ts";
+import { type Chain, type ChainKey, chainKey, type Rule } from "../../state/rule.ts";
 import { parseRule } from "../iptables/parse-rule.ts";
 import { renderRule } from "../iptables/render.ts";
 import type { BackendFinding, Iptables, ObservedChain, RuleChange, RulesScope } from "../kernel.ts";
@@ -144,7 +144,7 @@ export class NftRulesClient implements Iptables {
     const hasRemovals = changes.some(({ kind }) => kind.endsWith("-remove"));
     const hasJumps = changes.some(({ kind }) => kind.startsWith("jump-"));
     const chains = hasRemovals ? await this.observe(family) : [];
-    const rules = hasJumps ? await this.#rules(family) : new Map<string, RuleHeader[]>();
+    const rules = hasJumps ? await this.#rules(family) : new Map<ChainKey, RuleHeader[]>();
     const written = changes.flatMap((change) =>
       change.kind === "chain-write" ? [{ ...change.chain, family }] : [],
     );
@@ -234,7 +234,7 @@ export class NftRulesClient implements Iptables {
     return isDormant;
   }
 
-  async #rules(family: IpFamily): Promise<ReadonlyMap<string, readonly RuleHeader[]>> {
+  async #rules(family: IpFamily): Promise<ReadonlyMap<ChainKey, readonly RuleHeader[]>> {
     const found = this.#transport.dump(nftMessageKind, listRules(family), (message) =>
       decodeRule(family, message),
     );
@@ -250,7 +250,7 @@ export class NftRulesClient implements Iptables {
 function jumpMessages(
   family: IpFamily,
   changes: readonly RuleChange[],
-  present: ReadonlyMap<string, readonly RuleHeader[]>,
+  present: ReadonlyMap<ChainKey, readonly RuleHeader[]>,
 ): readonly NftMessage[] {
   const removed = new Set<RuleHeader>();
   return changes.flatMap((change): readonly NftMessage[] => {

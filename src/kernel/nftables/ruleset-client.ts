@@ -5,6 +5,7 @@ import type { Message } from "../../netlink/message.ts";
 import { NetlinkTransport, type TransportDependencies } from "../../netlink/transport.ts";
 import {
   type NftBaseChain,
+  type NftKey,
   type NftRule,
   type NftRuleset,
   type NftSet,
@@ -65,8 +66,8 @@ export class NftRulesetClient {
         table !== `${familyWords[family]} ${tableName}` &&
         (hasIptables || !iptablesChain.test(nftKey(table, name))),
     );
-    const chains = new Map<string, NftRule[]>();
-    const sets = new Map<string, NftSet>();
+    const chains = new Map<NftKey, NftRule[]>();
+    const sets = new Map<NftKey, NftSet>();
     for (const table of new Set(baseChains.map((chain) => chain.table))) {
       const name = table.slice(familyWords[family].length + 1);
       for (const [set, value] of await this.#sets(family, name))

@@ -2,9 +2,9 @@ import { isDeepStrictEqual } from "node:util";
 import type { IpFamily } from "../../base/ip.ts";
 import { none } from "../../base/none.ts";
 import { type FamilyServiceKey, familyServiceKey } from "../../base/service-name.ts";
-import { bySeniority, servicePortKey } from "../../model/service-port.ts";
+import { bySeniority, type ServicePortKey, servicePortKey } from "../../model/service-port.ts";
 import { type TrafficPolicy, trafficPolicies } from "../../model/topology.ts";
-import { type Chain, chainKey, type Rule, type RuleSet } from "../../state/rule.ts";
+import { type Chain, type ChainKey, chainKey, type Rule, type RuleSet } from "../../state/rule.ts";
 import type { ServerKey } from "../../state/virtual-server.ts";
 import type { Holder, Holders } from "../claims/claim.ts";
 import type { ClaimAges } from "../claims/claim-ages.ts";
@@ -33,7 +33,7 @@ class FamilyTables {
   /** Chains that belong to a single service port, by name. All are in nat. */
   readonly #own = new Map<string, Chain>();
   /** Service ports with rules in a shared chain. */
-  readonly #shared = new Map<SharedChainKey, Map<string, ServicePortRules>>();
+  readonly #shared = new Map<SharedChainKey, Map<ServicePortKey, ServicePortRules>>();
   readonly #claims: TableClaims;
   /** The chains with rules of several Services, except chains that planning has touched since the last rule set. */
   readonly #made = new Map<SharedChainKey, Chain>();
@@ -85,7 +85,7 @@ class FamilyTables {
       if (made === undefined) changed.push(chain);
       yield;
     }
-    const gone: string[] = [];
+    const gone: ChainKey[] = [];
     for (const name of this.#touched) {
       const chain = this.#own.get(name);
       if (chain === undefined) gone.push(chainKey("nat", name));
@@ -111,7 +111,7 @@ class FamilyTables {
   }
 
   replacePort(
-    key: string,
+    key: ServicePortKey,
     before: ServicePortRules | undefined,
     after: ServicePortRules | undefined,
   ): void {
@@ -131,7 +131,7 @@ class FamilyTables {
   }
 
   #replaceShared(
-    key: string,
+    key: ServicePortKey,
     before: ServicePortRules | undefined,
     after: ServicePortRules | undefined,
   ): void {
@@ -139,7 +139,7 @@ class FamilyTables {
     this.#claims.replace(before, after, (claim, change) => this.#touchRulesOf(claim, change));
     for (const { chain } of before?.shared ?? none) this.#shared.get(chain)?.delete(key);
     for (const { chain } of after?.shared ?? none) {
-      const ports = this.#shared.get(chain) ?? new Map<string, ServicePortRules>();
+      const ports = this.#shared.get(chain) ?? new Map<ServicePortKey, ServicePortRules>();
       this.#shared.set(chain, ports.set(key, after as ServicePortRules));
     }
     this.#touchDifferences(partsBefore, this.#partsOf(after));
@@ -277,7 +277,7 @@ export class DesiredTables {
     }
   }
 
-  #replacePort(family: IpFamily, port: string, ...change: PortChange): void {
+  #replacePort(family: IpFamily, port: ServicePortKey, ...change: PortChange): void {
     this.#tables(family).replacePort(port, ...change);
     this.#udp.replace(...change);
   }

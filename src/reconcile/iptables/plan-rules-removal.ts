@@ -1,15 +1,15 @@
 /** Plans the removal of leftover chains and the jumps to them from one family's tables. Pure. */
 import type { IpFamily } from "../../base/ip.ts";
 import type { ObservedChain } from "../../kernel/kernel.ts";
-import { chainKey, type Rule, type RuleSet } from "../../state/rule.ts";
+import { type ChainKey, chainKey, type Rule, type RuleSet } from "../../state/rule.ts";
 import type { PlannedRuleChange } from "../kinds/diff-rules.ts";
 import type { RenderRule } from "../observed/cached-rules.ts";
 
-/** Names of proxy modes' chains and jumps. Keys have the form `nat KUBE-SERVICES`. */
+/** Names of proxy modes' chains and jumps. */
 export interface RuleNames {
-  hasChain(key: string): boolean;
+  hasChain(key: ChainKey): boolean;
   /** `text` is a rule in the chain `key`, as printed by `iptables-save`. */
-  hasJump(key: string, text: string): boolean;
+  hasJump(key: ChainKey, text: string): boolean;
 }
 
 /** The names in a rule set. */
@@ -40,20 +40,20 @@ export interface RulesRemovalInput {
 export interface RulesRemoval {
   readonly changes: readonly PlannedRuleChange[];
   /** Chains that are kept because a third-party rule leads to them, such as `nat KUBE-SVC-…`. */
-  readonly kept: readonly string[];
+  readonly kept: readonly ChainKey[];
 }
 
 /** Removes jumps first, then chains. The removed modes' jumps are removed even if their target chains are kept. */
 export function planRulesRemoval(input: RulesRemovalInput): RulesRemoval {
   const { family, observed, leftover, kept: current, emptied = noNames, parse } = input;
   const { isBeforeSync = false } = input;
-  const keyOf = ({ table, name }: ObservedChain): string => chainKey(table, name);
-  const isLeftover = (key: string): boolean => leftover.hasChain(key) && !current.hasChain(key);
+  const keyOf = ({ table, name }: ObservedChain): ChainKey => chainKey(table, name);
+  const isLeftover = (key: ChainKey): boolean => leftover.hasChain(key) && !current.hasChain(key);
   const present = observed.filter((chain) => isLeftover(keyOf(chain)));
   const names = new Set(present.map(keyOf));
   const jumps: PlannedRuleChange[] = [];
   const emptyings: PlannedRuleChange[] = [];
-  const entries: string[] = [];
+  const entries: ChainKey[] = [];
   for (const chain of observed) {
     const key = keyOf(chain);
     const { table, name, rules } = chain;
@@ -86,11 +86,11 @@ export function planRulesRemoval(input: RulesRemovalInput): RulesRemoval {
 
 /** The chains in `entries`, and all chains reachable from them. */
 function reachableFrom(
-  entries: readonly string[],
+  entries: readonly ChainKey[],
   chains: readonly ObservedChain[],
-): ReadonlySet<string> {
+): ReadonlySet<ChainKey> {
   const byKey = new Map(chains.map((chain) => [chainKey(chain.table, chain.name), chain]));
-  const reachable = new Set<string>();
+  const reachable = new Set<ChainKey>();
   const pending = [...entries];
   for (let key = pending.pop(); key !== undefined; key = pending.pop()) {
     const chain = byKey.get(key);

@@ -2,13 +2,13 @@
  * Decides which rules may lead to a Service while the kernel rejects some of its chains. A jump requires its target
  * chain. A jump to a KUBE-FW- chain also requires that chain to be at least as strict as planned. Pure.
  */
-import { type Chain, chainKey, type Rule, type RuleSet } from "../../state/rule.ts";
+import { type Chain, type ChainKey, chainKey, type Rule, type RuleSet } from "../../state/rule.ts";
 import type { CachedRules } from "../observed/cached-rules.ts";
 
 const firewallChain = /^KUBE-FW-/;
 
 export class ServedRules {
-  readonly #planned: ReadonlyMap<string, Chain>;
+  readonly #planned: ReadonlyMap<ChainKey, Chain>;
   readonly #cached: CachedRules;
 
   constructor({ chains }: RuleSet, cached: CachedRules) {
@@ -16,7 +16,7 @@ export class ServedRules {
     this.#cached = cached;
   }
 
-  planned(key: string): Chain | undefined {
+  planned(key: ChainKey): Chain | undefined {
     return this.#planned.get(key);
   }
 

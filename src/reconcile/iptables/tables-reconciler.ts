@@ -6,7 +6,13 @@ import { inSlices } from "../../base/time-slice.ts";
 import type { Kernel } from "../../kernel/kernel.ts";
 import { noMarks } from "../../plan/dirty-keys.ts";
 import type { DesiredTables } from "../../plan/iptables/desired-tables.ts";
-import { type Chain, chainKey, type RuleSet, type TableName } from "../../state/rule.ts";
+import {
+  type Chain,
+  type ChainKey,
+  chainKey,
+  type RuleSet,
+  type TableName,
+} from "../../state/rule.ts";
 import { Outcomes } from "../apply/outcome.ts";
 import type { Change } from "../change.ts";
 import { ConntrackCleaner, cleanFlows, KnownAnswers } from "../kinds/stale-flows.ts";
@@ -67,8 +73,8 @@ interface Family {
    */
   generation: number | undefined;
   readAtMs: number;
-  /** By key: chains whose last change is pending, in their planned form. */
-  pending: ReadonlyMap<string, Chain | undefined>;
+  /** Chains whose last change is pending, in their planned form. */
+  pending: ReadonlyMap<ChainKey, Chain | undefined>;
 }
 
 /**
@@ -80,7 +86,7 @@ export class TablesReconciler {
   readonly #cleaner: ConntrackCleaner;
   readonly #answers = new KnownAnswers();
   readonly #families: readonly Family[];
-  readonly #sharedKeys: ReadonlySet<string>;
+  readonly #sharedKeys: ReadonlySet<ChainKey>;
 
   constructor(context: TablesReconcilerContext) {
     const { clock, families, sharedChains } = context;
@@ -197,7 +203,7 @@ export class TablesReconciler {
   /** Chains that were rejected in this sync or earlier, except the chains to which several Services contribute. */
   #pendingChains({ rejected, plan }: SyncReport): Family["pending"] {
     const changes = [...rejected, ...plan.deferred].map(({ change }) => change);
-    const keyed = changes.flatMap((change): (readonly [string, Chain | undefined])[] => {
+    const keyed = changes.flatMap((change): (readonly [ChainKey, Chain | undefined])[] => {
       if (change.kind === "chain-remove") {
         return [[chainKey(change.table, change.chainName), undefined]];
       }
@@ -217,7 +223,7 @@ function isPlannedAgain(pending: Family["pending"], { chains }: RuleSet): boolea
   );
 }
 
-function keyOf({ table, name }: Chain): string {
+function keyOf({ table, name }: Chain): ChainKey {
   return chainKey(table, name);
 }
 

@@ -7,16 +7,23 @@ import type { Clock } from "../../base/clock.ts";
 import type { IpFamily } from "../../base/ip.ts";
 import { TimeSlice } from "../../base/time-slice.ts";
 import type { Iptables } from "../../kernel/kernel.ts";
-import { type Chain, chainKey, type Rule, type RuleSet, type TableName } from "../../state/rule.ts";
+import {
+  type Chain,
+  type ChainKey,
+  chainKey,
+  type Rule,
+  type RuleSet,
+  type TableName,
+} from "../../state/rule.ts";
 import type { RefusedChange } from "../apply/outcome.ts";
 import { changeTo, type PlannedRuleChange } from "../kinds/diff-rules.ts";
 import { findRejected, sendRules } from "../kinds/restore.ts";
 import type { CachedRules } from "../observed/cached-rules.ts";
 import { ServedRules } from "./served-rules.ts";
 
-/** A chain to which several Services contribute. `key` is its {@link chainKey}. */
+/** A chain to which several Services contribute. */
 export interface SharedChain extends Pick<Chain, "table" | "name"> {
-  readonly key: string;
+  readonly key: ChainKey;
 }
 
 export interface TablesWriteContext {

@@ -1,6 +1,6 @@
 /** Plans the changes that bring the kernel's rules to the planned state. */
 import type { IpFamily } from "../../base/ip.ts";
-import { type Chain, chainKey, type Jump, type RuleSet } from "../../state/rule.ts";
+import { type Chain, type ChainKey, chainKey, type Jump, type RuleSet } from "../../state/rule.ts";
 import type { ChangeReason, FamilyRuleChange } from "../change.ts";
 import type { CachedRules } from "../observed/cached-rules.ts";
 
@@ -61,7 +61,7 @@ export function changeTo(
 function goneChains(
   { planned, cached }: RulesInput,
   changes: readonly PlannedRuleChange[],
-): readonly string[] {
+): readonly ChainKey[] {
   const { others = [], own } = planned.ofServices ?? {};
   if (own === undefined) return [];
   const added = changes.filter(({ reason }) => reason === "missing").length;
@@ -76,14 +76,14 @@ function goneChains(
     .filter((key) => key.startsWith(nat) && own.test(key.slice(nat.length)) && !written.has(key));
 }
 
-function removal(family: IpFamily, key: string): PlannedRuleChange {
+function removal(family: IpFamily, key: ChainKey): PlannedRuleChange {
   const chainName = key.slice(nat.length);
   return { kind: "chain-remove", family, table: "nat", chainName, reason: "unwanted" };
 }
 
 /** The jumps in one chain, in insertion order. The jump that is inserted last is the first rule. */
 function groupChanges(
-  from: string,
+  from: ChainKey,
   group: readonly Jump[],
   { family, cached }: RulesInput,
 ): readonly PlannedRuleChange[] {

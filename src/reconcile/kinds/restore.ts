@@ -1,6 +1,6 @@
 /** Sends rule changes with iptables-restore. */
 import type { FailedChange, Iptables } from "../../kernel/kernel.ts";
-import { chainKey } from "../../state/rule.ts";
+import { type ChainKey, chainKey } from "../../state/rule.ts";
 import type { FamilyRuleChange } from "../change.ts";
 
 /** Maximum number of rejected iptables-restore runs. Finding one rejected rule among thousands takes about 12 runs. */
@@ -90,7 +90,7 @@ function oneByOne(changes: readonly FamilyRuleChange[]): readonly Alone[] {
 function targetsFirst(writes: readonly Alone[]): readonly Alone[] {
   const left = new Map(writes.map((write) => [placeWritten(write.parts[0]), write] as const));
   const ordered: Alone[] = [];
-  const add = (place: string): void => {
+  const add = (place: ChainKey | ""): void => {
     const write = left.get(place);
     const change = write?.parts[0];
     if (write === undefined || change?.kind !== "chain-write") return;
@@ -104,7 +104,7 @@ function targetsFirst(writes: readonly Alone[]): readonly Alone[] {
   return ordered;
 }
 
-function placeWritten(change: FamilyRuleChange | undefined): string {
+function placeWritten(change: FamilyRuleChange | undefined): ChainKey | "" {
   return change?.kind === "chain-write" ? chainKey(change.chain.table, change.chain.name) : "";
 }
 

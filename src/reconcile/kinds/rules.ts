@@ -1,5 +1,5 @@
 /** Our chains, and our jumps in built-in chains. */
-import type { TableName } from "../../state/rule.ts";
+import type { ChainKey, TableName } from "../../state/rule.ts";
 import { chainKey, type Jump } from "../../state/rule.ts";
 import type { FamilyRuleChange } from "../change.ts";
 import { absent } from "../drift.ts";
@@ -71,7 +71,7 @@ type Texts = readonly string[];
 function textsOf(
   part: "chains" | "jumps",
   family: FamilyRuleChange["family"],
-  place: string,
+  place: ChainKey,
   { rules }: Differences,
 ): readonly (Texts | undefined)[] {
   const difference = rules.get(family);

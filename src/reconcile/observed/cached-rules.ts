@@ -1,5 +1,12 @@
 import type { ObservedChain } from "../../kernel/kernel.ts";
-import { type Chain, chainKey, type Rule, type RuleSet, type TableName } from "../../state/rule.ts";
+import {
+  type Chain,
+  type ChainKey,
+  chainKey,
+  type Rule,
+  type RuleSet,
+  type TableName,
+} from "../../state/rule.ts";
 import type { FamilyRuleChange } from "../change.ts";
 
 type Texts = readonly string[];
@@ -7,13 +14,13 @@ type Texts = readonly string[];
 /** Formats a rule like `iptables-save`, without `-A CHAIN `. */
 export type RenderRule = (rule: Rule) => string;
 
-/** Our rules in one family's tables, as last observed or written. Keys have the form `nat KUBE-SERVICES`. */
+/** Our rules in one family's tables, as last observed or written. */
 export class CachedRules {
   /** The planned chain if the chain in the kernel matches it; otherwise the rule texts in the kernel. */
-  readonly #chains = new Map<string, Chain | Texts>();
+  readonly #chains = new Map<ChainKey, Chain | Texts>();
   /** The planned chains in `#chains`, so that a lookup needs no key. */
   readonly #matching = new Set<Chain>();
-  readonly #jumps = new Map<string, Texts>();
+  readonly #jumps = new Map<ChainKey, Texts>();
   readonly #totals = new Map<TableName, number>();
   readonly #render: RenderRule;
   /** The plan that these rules match exactly; undefined if they have not been compared yet. */
@@ -21,7 +28,7 @@ export class CachedRules {
   /** Incremented with each noted change. */
   version = 0;
   /** iptables mode: texts of rules that the kernel rejects, by chain. */
-  readonly rejectedRules: Map<string, ReadonlySet<string>> = new Map();
+  readonly rejectedRules: Map<ChainKey, ReadonlySet<string>> = new Map();
   /** nat chains that were emptied because packets would otherwise reach them without a source range check. */
   readonly emptied: Set<string> = new Set();
 
@@ -35,7 +42,7 @@ export class CachedRules {
   }
 
   /** Texts of our existing chains. */
-  get chains(): ReadonlyMap<string, Texts> {
+  get chains(): ReadonlyMap<ChainKey, Texts> {
     return new Map([...this.#chains.keys()].map((key) => [key, this.texts(key) ?? []]));
   }
 
@@ -44,9 +51,9 @@ export class CachedRules {
   }
 
   /** Keys of our chains that differ from this plan or are not in it. */
-  keysNotIn({ chains }: RuleSet): readonly string[] {
+  keysNotIn({ chains }: RuleSet): readonly ChainKey[] {
     const planned = new Set(chains);
-    const keys: string[] = [];
+    const keys: ChainKey[] = [];
     for (const [key, cached] of this.#chains) {
       if (!("rules" in cached && planned.has(cached))) keys.push(key);
     }
@@ -54,7 +61,7 @@ export class CachedRules {
   }
 
   /** Our jumps in built-in chains, in chain order. */
-  get jumps(): ReadonlyMap<string, Texts> {
+  get jumps(): ReadonlyMap<ChainKey, Texts> {
     return this.#jumps;
   }
 
@@ -63,12 +70,12 @@ export class CachedRules {
     return this.#totals;
   }
 
-  has(key: string): boolean {
+  has(key: ChainKey): boolean {
     return this.#chains.has(key);
   }
 
   /** Undefined if the chain does not exist. */
-  texts(key: string): Texts | undefined {
+  texts(key: ChainKey): Texts | undefined {
     const cached = this.#chains.get(key);
     return cached === undefined || !("rules" in cached)
       ? cached
@@ -126,7 +133,7 @@ export class CachedRules {
     }
   }
 
-  #set(table: TableName, key: string, chain: Chain | Texts | undefined): void {
+  #set(table: TableName, key: ChainKey, chain: Chain | Texts | undefined): void {
     const before = this.#chains.get(key);
     const added = ruleCount(chain) - ruleCount(before);
     if (before !== undefined && "rules" in before) this.#matching.delete(before);
@@ -144,9 +151,9 @@ function ruleCount(chain: Chain | Texts | undefined): number {
 
 /** Selects our rules from all observed rules. */
 interface PlannedKeys {
-  readonly chains: ReadonlySet<string>;
+  readonly chains: ReadonlySet<ChainKey>;
   readonly jumps: ReadonlySet<string>;
-  readonly others: ReadonlySet<string>;
+  readonly others: ReadonlySet<ChainKey>;
   readonly own: RegExp | undefined;
 }
 
@@ -157,7 +164,7 @@ export function* cachedRulesInSteps(
   render: RenderRule,
 ): Generator<void, CachedRules> {
   const cached = new CachedRules(render);
-  const keysOf = (of: readonly Chain[] = []): ReadonlySet<string> =>
+  const keysOf = (of: readonly Chain[] = []): ReadonlySet<ChainKey> =>
     new Set(of.map(({ table, name }) => chainKey(table, name)));
   const planned = {
     chains: keysOf(chains),

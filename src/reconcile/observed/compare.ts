@@ -1,5 +1,6 @@
 /** Compares observed with cached state and records the differences. Does no I/O. */
 import { sameRealServers } from "../../state/real-server.ts";
+import type { ChainKey } from "../../state/rule.ts";
 import {
   type ServerKey,
   sameVirtualServer,
@@ -67,7 +68,7 @@ export function compareServers(
   }
 }
 
-type Texts = ReadonlyMap<string, readonly string[]>;
+type Texts = ReadonlyMap<ChainKey, readonly string[]>;
 
 function sameTexts(one: Texts, other: Texts): boolean {
   const places = new Set([...one.keys(), ...other.keys()]);

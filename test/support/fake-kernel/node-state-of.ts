@@ -9,7 +9,7 @@ import type {
 } from "../../../src/explain/packet/node-state.ts";
 import { parseListedRule } from "../../../src/explain/read/parse-other-rule.ts";
 import type { ObservedChain } from "../../../src/kernel/kernel.ts";
-import { chainKey } from "../../../src/state/rule.ts";
+import { type ChainKey, chainKey } from "../../../src/state/rule.ts";
 import { tunnelLinks } from "../../../src/state/tunnel-link.ts";
 import { type ServerKey, virtualServerKey } from "../../../src/state/virtual-server.ts";
 import type { FakeKernel } from "./fake-kernel.ts";
@@ -77,15 +77,15 @@ export function nodeStateOf(
 }
 
 /** Chains whose rules are parsed on access. A hostile Service may have a hundred thousand rules. */
-class ParsedChains extends Map<string, readonly ListedRule[]> {
+class ParsedChains extends Map<ChainKey, readonly ListedRule[]> {
   constructor(observed: readonly ObservedChain[]) {
     super();
     for (const { table, name, rules } of observed) this.#unparsed.set(chainKey(table, name), rules);
   }
 
-  readonly #unparsed = new Map<string, ObservedChain["rules"]>();
+  readonly #unparsed = new Map<ChainKey, ObservedChain["rules"]>();
 
-  override get(key: string): readonly ListedRule[] | undefined {
+  override get(key: ChainKey): readonly ListedRule[] | undefined {
     const rules = this.#unparsed.get(key);
     if (rules !== undefined) {
       this.#unparsed.delete(key);

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
+import { toServiceName } from "../../../src/base/service-name.ts";
 import { problemsOf } from "../../../src/daemon/operator/verdict.ts";
 import { ApiContact } from "../../../src/daemon/report/api-contact.ts";
 import { ProxyHealth } from "../../../src/daemon/report/proxy-health.ts";
@@ -57,7 +58,12 @@ const rejection: SyncHistory["rejections"][number] = {
 function conflict(
   reason: "foreign-virtual-server" | "claimed-by-another-service",
 ): SyncHistory["conflicts"][number] {
-  const texts = { key: "TCP 10.96.0.10:80", event: "", service: "default/web", note: "" };
+  const texts = {
+    key: "TCP 10.96.0.10:80",
+    event: "",
+    service: toServiceName("default/web"),
+    note: "",
+  };
   return { ...texts, reason, keys: {}, remedy: "", sinceMs: 0 };
 }
 

@@ -9,7 +9,7 @@ class Stage {
   readonly begun: string[] = [];
   readonly retries: Retry[] = [];
   readonly #endings = new Map<string, (error?: Error) => void>();
-  readonly queue: WorkQueue;
+  readonly queue: WorkQueue<string>;
 
   constructor(leastDelayMs = 0) {
     this.queue = new WorkQueue({

@@ -39,7 +39,7 @@ describe("a Service's endpoints", () => {
 
   it("have the zone of their node, and hints if the Service requests nearby endpoints", () => {
     const endpointsOf = (fields: Partial<SelectingService>): readonly unknown[] => {
-      const situation = { name: "default/web", stored: [], isNameTaken: () => false };
+      const situation = { name: "default/web", stored: [], isNameTaken: () => false } as const;
       const notReady = pod(2, { isReady: false });
       const plan = planSlices({
         ...situation,

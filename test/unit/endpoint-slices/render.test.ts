@@ -68,7 +68,7 @@ const written = {
 
 describe("an EndpointSlice for the API server", () => {
   it("has its owner, and no unknown fields", () => {
-    const slice = { ...content, name: "default/web-ipv4-0", service: "default/web" };
+    const slice = { ...content, name: "default/web-ipv4-0", service: "default/web" } as const;
     assert.deepEqual(sliceObject({ ...slice, family: "IPv4" }), {
       apiVersion: "discovery.k8s.io/v1",
       kind: "EndpointSlice",

@@ -6,13 +6,14 @@ import type { Explanation } from "../../../src/answer/explanation.ts";
 import { ipAddressToBytes } from "../../../src/base/ip.ts";
 import type { From } from "../../../src/explain/origins.ts";
 import { type RecordedNode, readRecorded, recordedText } from "../../../src/explain/recorded.ts";
-import type {
-  NftExpression,
-  NftHook,
-  NftRuleset,
-  NftSet,
-  NftSource,
-  NftVerdict,
+import {
+  type NftExpression,
+  type NftHook,
+  type NftRuleset,
+  type NftSet,
+  type NftSource,
+  type NftVerdict,
+  nftKey,
 } from "../../../src/state/nft-rule.ts";
 import { endpoint, endpointSlice, service } from "../../support/objects.ts";
 import { ip } from "../../support/records.ts";
@@ -81,10 +82,10 @@ function ruleset({
   return {
     baseChains: [{ table: "inet fw", name: "input", hook, priority, isDropPolicy }],
     chains: new Map([
-      ["inet fw input", listed(rules)],
-      ["inet fw others", listed(others)],
+      [nftKey("inet fw", "input"), listed(rules)],
+      [nftKey("inet fw", "others"), listed(others)],
     ]),
-    sets: new Map(Object.entries(sets).map(([name, set]) => [`inet fw ${name}`, set])),
+    sets: new Map(Object.entries(sets).map(([name, set]) => [nftKey("inet fw", name), set])),
   };
 }
 

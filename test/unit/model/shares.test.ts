@@ -5,6 +5,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ServiceRecord } from "../../../src/api/objects.ts";
+import { type ServiceName, toServiceName } from "../../../src/base/service-name.ts";
 import { ChangeTracker } from "../../../src/model/change-tracker.ts";
 import { type Limits, noLimits } from "../../../src/model/limits.ts";
 import {
@@ -20,13 +21,13 @@ const limits: Limits = {
   namespace: { frontends: 16, endpoints: 30 },
 };
 
-function service(name: string, fields: Partial<ServiceRecord> = {}): ServiceRecord {
+function service(name: ServiceName, fields: Partial<ServiceRecord> = {}): ServiceRecord {
   return serviceRecord({ name, ...fields });
 }
 
 /** A Service with this number of ports, and external IPs. */
 function sized(
-  name: string,
+  name: ServiceName,
   ports: number,
   externalIps: number,
   createdAtSeconds = 0,
@@ -60,7 +61,7 @@ class Cluster {
   }
 
   /** Numbers of served ports and external IPs. */
-  served(name: string): readonly number[] | undefined {
+  served(name: ServiceName): readonly number[] | undefined {
     const one = this.tracker.service(name);
     return one && [one.ports.length, one.externalIps.length];
   }
@@ -196,7 +197,7 @@ describe("Services of a namespace above its limit", () => {
   });
 
   it("end with the same shares after any order of changes", () => {
-    const names = Array.from({ length: 12 }, (_, index) => `a/s${index}`);
+    const names = Array.from({ length: 12 }, (_, index) => toServiceName(`a/s${index}`));
     const final = names.map((name, index) => sized(name, 1 + (index % 3), index % 5, index));
     const straight = new Cluster();
     straight.put(...final);

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { EndpointSliceRecord, ServiceRecord } from "../../../src/api/objects.ts";
+import type { ServiceName } from "../../../src/base/service-name.ts";
 import { ChangeTracker } from "../../../src/model/change-tracker.ts";
 import { DesiredState } from "../../../src/plan/desired-state.ts";
 import type { DirtyKeys } from "../../../src/plan/dirty-keys.ts";
@@ -49,7 +50,7 @@ describe("DesiredState", () => {
   });
 
   it("reports unserved addresses in a fixed order, regardless of the order of events", () => {
-    const closed = (name: string, clusterIp: string, loadBalancerIp: string): ServiceRecord =>
+    const closed = (name: ServiceName, clusterIp: string, loadBalancerIp: string): ServiceRecord =>
       serviceRecord({
         name,
         type: "LoadBalancer",
@@ -289,7 +290,7 @@ const eventArbitrary: fc.Arbitrary<Event> = fc.oneof(
           service === undefined
             ? undefined
             : serviceRecord({
-                name: names[index] as string,
+                name: names[index] as ServiceName,
                 clusterIps: [ip(service.clusterIp)],
                 externalIps: service.external.map(ip),
                 loadBalancerIps: service.loadBalancer.map(ip),
@@ -321,7 +322,7 @@ const eventArbitrary: fc.Arbitrary<Event> = fc.oneof(
                     isReady,
                   }),
                 ),
-                { name: `${names[index]}-1`, service: names[index] as string },
+                { name: `${names[index]}-1`, service: names[index] as ServiceName },
               ),
       }),
     ),

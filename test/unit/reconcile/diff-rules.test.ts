@@ -8,7 +8,7 @@ import {
   type CachedRules,
   cachedRulesInSteps,
 } from "../../../src/reconcile/observed/cached-rules.ts";
-import type { Jump, Rule, RuleSet } from "../../../src/state/rule.ts";
+import { chainKey, type Jump, type Rule, type RuleSet } from "../../../src/state/rule.ts";
 
 /** Any text that differs for different rules is sufficient. */
 const render = (rule: Rule): string => JSON.stringify(rule);
@@ -198,8 +198,8 @@ describe("the rules of the next plan", () => {
     const cached = cachedWith({ ...next(undefined), revision });
     const changed = changesOf(cached, next({ since: revision, chains: [chain], gone: [] }));
     assert.deepEqual(changed.map(changeText), [`write ${own}`]);
-    const absent = "nat KUBE-SVC-BBBBBBBBBBBBBBBB";
-    const gone = [`nat ${own}`, absent];
+    const absent = chainKey("nat", "KUBE-SVC-BBBBBBBBBBBBBBBB");
+    const gone = [chainKey("nat", own), absent];
     const removed = changesOf(cached, next({ since: revision, chains: [], gone }));
     assert.deepEqual(removed.map(changeText), [`remove chain ${own}`]);
   });

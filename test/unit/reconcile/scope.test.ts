@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { hostPort } from "../../../src/base/ip.ts";
+import { toServiceName } from "../../../src/base/service-name.ts";
 import type { DirtyKeys } from "../../../src/plan/dirty-keys.ts";
 import { isTouched, Scope } from "../../../src/reconcile/scope.ts";
 import type { Subject } from "../../../src/reconcile/subject.ts";
@@ -49,7 +50,7 @@ describe("a scope", () => {
     setEntries: new Map([["KUBE-IPVS-IPS", new Set([addressEntry(other)])]]),
     addresses: new Set([other]),
     rules: new Set(),
-    formerServices: new Map([["TCP 10.96.0.11:80", "default/newer"]]),
+    formerServices: new Map([[toServerKey("TCP 10.96.0.11:80"), "default/newer"]]),
   };
 
   it("does not accumulate for each sync that fails", () => {
@@ -101,13 +102,15 @@ describe("a scope", () => {
   });
 
   it("names the last Service that stopped needing a key, before and after keys are read", () => {
-    const formerServices = new Map([["TCP 10.96.0.11:80", "default/older"]]);
+    const formerServices = new Map([
+      [toServerKey("TCP 10.96.0.11:80"), toServiceName("default/older")],
+    ]);
     const scope = new Scope();
     scope.include({ ...more, formerServices });
     scope.include(more);
-    assert.equal(scope.formerService("TCP 10.96.0.11:80"), "default/newer");
+    assert.equal(scope.formerService(toServerKey("TCP 10.96.0.11:80")), "default/newer");
     assert.equal(scope.virtualServers?.size, 1);
-    assert.equal(scope.formerService("TCP 10.96.0.11:80"), "default/newer");
-    assert.equal(scope.formerService("TCP 10.96.0.12:80"), undefined);
+    assert.equal(scope.formerService(toServerKey("TCP 10.96.0.11:80")), "default/newer");
+    assert.equal(scope.formerService(toServerKey("TCP 10.96.0.12:80")), undefined);
   });
 });

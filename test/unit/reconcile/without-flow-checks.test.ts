@@ -1,7 +1,11 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import type { Change } from "../../../src/reconcile/change.ts";
-import { emptyPlan, withoutFlowChecks } from "../../../src/reconcile/change-plan.ts";
+import {
+  type ChangePlan,
+  emptyPlan,
+  withoutFlowChecks,
+} from "../../../src/reconcile/change-plan.ts";
 import { toServerKey } from "../../../src/state/virtual-server.ts";
 import { ip } from "../../support/records.ts";
 
@@ -22,7 +26,11 @@ it("a correct kernel needs no change, regardless of UDP Services", () => {
 });
 
 it("all other changes stay, with their Services", () => {
-  const plan = { ...emptyPlan, changes: [change, check], servicesOf: () => ["default/web"] };
+  const plan: ChangePlan = {
+    ...emptyPlan,
+    changes: [change, check],
+    servicesOf: () => ["default/web"],
+  };
   const shown = withoutFlowChecks(plan);
   assert.deepEqual(shown.changes, [change]);
   assert.deepEqual(shown.servicesOf(change), ["default/web"]);

@@ -129,8 +129,8 @@ describe("ServiceHealthServers", () => {
     await assert.rejects(ask());
   });
 
-  const young = { name: "default/a", createdAtSeconds: 2 };
-  const old = { name: "default/b", createdAtSeconds: 1 };
+  const young = { name: "default/a", createdAtSeconds: 2 } as const;
+  const old = { name: "default/b", createdAtSeconds: 1 } as const;
   const given = { healthCheckNodePort: 0 };
 
   it("give a port that two Services request at the same time to the older one, in any order", async () => {

@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
+import { toServiceName } from "../../../../src/base/service-name.ts";
 import {
   holderRecordIn,
   ownershipRecordIn,
@@ -53,7 +54,7 @@ describe("the ownership record", () => {
     const holders = new Map(
       Array.from({ length: 20_000 }, (_, index) => [
         toServerKey(`TCP 203.0.113.1:${index}`),
-        { service: `${"n".repeat(63)}/${"s".repeat(63)}`, createdAtSeconds: 1 },
+        { service: toServiceName(`${"n".repeat(63)}/${"s".repeat(63)}`), createdAtSeconds: 1 },
       ]),
     );
     const owned = Array.from({ length: 20_000 }, (_, index) =>
@@ -156,7 +157,7 @@ describe("the ownership record", () => {
   });
 
   describe("the record of contested addresses' owners", () => {
-    const young = { service: "default/young", createdAtSeconds: 1_770_000_000 };
+    const young = { service: toServiceName("default/young"), createdAtSeconds: 1_770_000_000 };
     const held = new Map([[toServerKey("TCP 203.0.113.1:80"), young]]);
 
     it("is separate from the ownership of virtual servers, and neither replaces the other", async () => {

@@ -3,6 +3,7 @@ import { beforeEach, describe, it } from "node:test";
 import { silentEvents } from "../../../../src/api/event.ts";
 import { errno } from "../../../../src/base/errno.ts";
 import { silentLogger } from "../../../../src/base/log.ts";
+import { toServiceName } from "../../../../src/base/service-name.ts";
 import { loadConfig } from "../../../../src/config/load-config.ts";
 import { ServiceHealthServers } from "../../../../src/daemon/http/service-health.ts";
 import { ProxyHealth } from "../../../../src/daemon/report/proxy-health.ts";
@@ -87,7 +88,10 @@ describe("SyncLoop", () => {
   it("plans while the lists arrive, and writes when they are complete", async () => {
     loop.input.noteSynced("nodes");
     for (let index = 0; index < 300; index++) {
-      const [name, address] = [`default/${index}`, `10.97.${index >> 8}.${index & 255}`];
+      const [name, address] = [
+        toServiceName(`default/${index}`),
+        `10.97.${index >> 8}.${index & 255}`,
+      ];
       loop.input.noteService(undefined, serviceRecord({ name, clusterIps: [ip(address)] }));
       loop.input.noteSlice(undefined, sliceRecord([first], { name: `${name}-1`, service: name }));
     }
@@ -105,7 +109,7 @@ describe("SyncLoop", () => {
 
   it("also plans ahead if the list of Services is complete before slices arrive", async () => {
     loop.input.noteSynced("nodes");
-    const names = Array.from({ length: 1_000 }, (_, index) => `default/${index}`);
+    const names = Array.from({ length: 1_000 }, (_, index) => toServiceName(`default/${index}`));
     for (const [index, name] of names.entries()) {
       const address = ip(`10.97.${index >> 8}.${index & 255}`);
       loop.input.noteService(undefined, serviceRecord({ name, clusterIps: [address] }));

@@ -9,6 +9,7 @@ import type { ServiceRow } from "../../../../src/answer/rows.ts";
 import { silentEvents } from "../../../../src/api/event.ts";
 import { systemClock } from "../../../../src/base/clock.ts";
 import { type IpAddress, parseIpAddress } from "../../../../src/base/ip.ts";
+import { toServiceName } from "../../../../src/base/service-name.ts";
 import { loadConfig } from "../../../../src/config/load-config.ts";
 import type { ListenersView } from "../../../../src/daemon/operator/daemon-view.ts";
 import { planFacts } from "../../../../src/daemon/operator/plan-facts.ts";
@@ -313,7 +314,7 @@ describe("userspace mode", () => {
       web({ spec }),
       web({ name: "young", clusterIps: ["10.96.0.11"], spec, metadata: young }),
     );
-    const holder = { service: "default/young", createdAtSeconds: 1_769_990_400 };
+    const holder = { service: toServiceName("default/young"), createdAtSeconds: 1_769_990_400 };
     const kept: Holders[] = [];
     await stage.start(test, withoutIptables, {
       held: new Map([[key, holder]]),

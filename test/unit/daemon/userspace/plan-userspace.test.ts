@@ -172,7 +172,7 @@ describe("the plan of a start in userspace mode", () => {
     const metadata = { creationTimestamp: "2026-02-02T00:00:00Z" };
     const young = service({ name: "young", clusterIps: ["10.96.0.11"], spec, metadata });
     const given = [service({ spec }), young];
-    const holder = { service: "default/young", createdAtSeconds: 1_769_990_400 };
+    const holder = { service: "default/young", createdAtSeconds: 1_769_990_400 } as const;
     const linesOf = async (held: Holders): Promise<readonly string[]> => {
       const lines = textOf(await planOf({ given, kernel: new FakeKernel(), held })).split("\n");
       return lines
@@ -192,7 +192,7 @@ describe("the plan of a start in userspace mode", () => {
 
   it("contains a listener with its node port, and none if another Service owns all its addresses", async () => {
     const other = service({ name: "other" });
-    const holder = { service: "default/other", createdAtSeconds: 1_767_225_600 };
+    const holder = { service: "default/other", createdAtSeconds: 1_767_225_600 } as const;
     const held = new Map([[toServerKey("TCP 10.96.0.10:80"), holder]]);
     const missing = async (web: ApiObject): Promise<readonly string[]> => {
       const kernel = await served([]);

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ServiceRecord } from "../../../../src/api/objects.ts";
+import type { ServiceName } from "../../../../src/base/service-name.ts";
 import { PortalClaims } from "../../../../src/daemon/userspace/portal-claims.ts";
 import type { Holders } from "../../../../src/plan/claims/claim.ts";
 import { portalRules } from "../../../../src/userspace/portal-rules.ts";
@@ -22,7 +23,7 @@ const b = "default/b";
 
 class Node {
   #claims = new PortalClaims(new Map());
-  readonly #listeners = new Map<string, readonly ServiceListener[]>();
+  readonly #listeners = new Map<ServiceName, readonly ServiceListener[]>();
 
   put(...services: readonly ServiceRecord[]): this {
     for (const service of services) {
@@ -31,7 +32,7 @@ class Node {
     return this;
   }
 
-  remove(name: string): this {
+  remove(name: ServiceName): this {
     this.#replace(name, []);
     return this;
   }
@@ -77,7 +78,7 @@ class Node {
     return this.#claims.lost().map(({ loser, reason }) => `${loser.split(":")[0]}: ${reason}`);
   }
 
-  #replace(name: string, listeners: readonly ServiceListener[]): void {
+  #replace(name: ServiceName, listeners: readonly ServiceListener[]): void {
     this.#listeners.set(name, listeners);
     this.#claims.replaceService(name, listeners);
   }

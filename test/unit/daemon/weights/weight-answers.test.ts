@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
+import type { ServiceName } from "../../../../src/base/service-name.ts";
 import type { AskedWeight } from "../../../../src/daemon/weights/ask-weight.ts";
 import { WeightAnswers } from "../../../../src/daemon/weights/weight-answers.ts";
 import type { WeightRequest } from "../../../../src/plan/weight-requests.ts";
@@ -52,7 +53,7 @@ function requests(...addresses: readonly string[]): readonly WeightRequest[] {
   return addresses.map((address) => ({ ...page, address: ip(address) }));
 }
 
-function note(answers: WeightAnswers, service: string, ...addresses: readonly string[]): void {
+function note(answers: WeightAnswers, service: ServiceName, ...addresses: readonly string[]): void {
   answers.note({
     service,
     family: "IPv4",

@@ -5,6 +5,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ServiceRecord } from "../../../../src/api/objects.ts";
+import type { ServiceName } from "../../../../src/base/service-name.ts";
 import {
   ClaimAges,
   noRecordedClaims,
@@ -23,7 +24,7 @@ const key = toServerKey(`TCP ${shared}:80`);
 const nodeAddress = ip("192.168.10.11");
 
 function service(
-  name: string,
+  name: ServiceName,
   createdAtSeconds: number,
   externalIps = [shared],
   port = 80,

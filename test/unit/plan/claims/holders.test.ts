@@ -5,6 +5,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ServiceRecord } from "../../../../src/api/objects.ts";
+import { type ServiceName, toServiceName } from "../../../../src/base/service-name.ts";
 import type { Holders } from "../../../../src/plan/claims/claim.ts";
 import { DesiredState } from "../../../../src/plan/desired-state.ts";
 import { claimant, claimedKey, unequalWays, type Way, ways } from "../../../support/claims.ts";
@@ -20,7 +21,7 @@ const options = planOptions();
  */
 class Node {
   #desired = new DesiredState();
-  readonly #services = new Map<string, ServiceRecord>();
+  readonly #services = new Map<ServiceName, ServiceRecord>();
 
   get desired(): DesiredState {
     return this.#desired;
@@ -35,7 +36,7 @@ class Node {
     return this;
   }
 
-  remove(name: string): this {
+  remove(name: ServiceName): this {
     this.#services.delete(name);
     this.#plan(name, undefined);
     return this;
@@ -48,7 +49,7 @@ class Node {
 
   /** Lists the named Services in this order, after all others. */
   restart(
-    order: readonly string[] = [],
+    order: readonly ServiceName[] = [],
     held: Holders = this.#desired.claims.contestedHolders(),
   ): this {
     this.#desired = new DesiredState(held);
@@ -68,7 +69,7 @@ class Node {
     return lost.map(({ loser, reason }) => `${loser.split(":")[0]}: ${reason}`).sort();
   }
 
-  #plan(name: string, service: ServiceRecord | undefined): void {
+  #plan(name: ServiceName, service: ServiceRecord | undefined): void {
     for (const plan of planService(name, service, [], options)) {
       this.#desired.replace(plan.service, plan.family, plan.servicePorts);
     }
@@ -133,7 +134,7 @@ describe("an address, while the program runs:", () => {
         for (const order of [
           [a, b],
           [b, a],
-        ]) {
+        ] as const) {
           node.restart(order);
           assert.deepEqual([node.holder, node.losers], [b, [`${a}: ${reason}`]]);
           assert.equal(node.sync().restart(order).sync().holder, b);
@@ -225,7 +226,7 @@ describe("after a start without a record", () => {
     ...claimant(b, "load-balancer IP", 5),
     sourceRanges: [cidr("198.51.100.0/24")],
   };
-  const holder = new Map([[claimedKey, { service: b, createdAtSeconds: 5 }]]);
+  const holder = new Map([[claimedKey, { service: toServiceName(b), createdAtSeconds: 5 }]]);
 
   it("age decides, and the address is undecided until a sync", () => {
     const node = new Node().put(young, old);
@@ -267,7 +268,7 @@ describe("after a start without a record", () => {
   });
 
   it("a record of a Service that no longer claims it is ignored, and age decides", () => {
-    const gone = new Map([[claimedKey, { service: c, createdAtSeconds: 3 }]]);
+    const gone = new Map([[claimedKey, { service: toServiceName(c), createdAtSeconds: 3 }]]);
     const node = new Node().restart([], gone).put(young, old);
     assert.equal(node.holder, a);
     assert.equal(node.desired.claims.undecided().length, 1);
@@ -279,14 +280,14 @@ describe("after a start without a record", () => {
 type Event =
   | {
       readonly kind: "put";
-      readonly name: string;
+      readonly name: ServiceName;
       readonly way: Way | undefined;
       readonly age: number;
     }
-  | { readonly kind: "remove"; readonly name: string }
+  | { readonly kind: "remove"; readonly name: ServiceName }
   | { readonly kind: "sync" | "restart" };
 
-const names = [a, b, c, "default/d"];
+const names = [a, b, c, "default/d"] as const;
 const events: fc.Arbitrary<Event> = fc.oneof(
   {
     weight: 6,
@@ -313,7 +314,7 @@ const rankOf: Readonly<Record<Way, number>> = {
 };
 
 interface Claimed {
-  readonly name: string;
+  readonly name: ServiceName;
   readonly way: Way;
   readonly age: number;
 }
@@ -337,7 +338,7 @@ describe("after any events", () => {
     fc.assert(
       fc.property(fc.array(events, { maxLength: 50 }), (steps) => {
         const node = new Node().sync();
-        const claims = new Map<string, Claimed>();
+        const claims = new Map<ServiceName, Claimed>();
         let had: Claimed | undefined;
         for (const step of steps) {
           if (step.kind === "put") {

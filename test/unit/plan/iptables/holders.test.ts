@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ServiceRecord } from "../../../../src/api/objects.ts";
+import { toServiceName } from "../../../../src/base/service-name.ts";
 import type { Holders } from "../../../../src/plan/claims/claim.ts";
 import { sharedChains } from "../../../../src/plan/iptables/shared-chains.ts";
 import { TablesPlan } from "../../../../src/plan/iptables/tables-plan.ts";
@@ -160,7 +161,9 @@ describe("iptables mode", () => {
   it("writes the chains of both Services when another one is found to be served", () => {
     const node = new Node().put(claimant(a, "external IP", 1), claimant(b, "external IP", 5));
     const before = new Set(node.plan.ruleSet("IPv4").chains);
-    node.plan.desired.holdClaims(new Map([[claimedKey, { service: b, createdAtSeconds: 5 }]]));
+    node.plan.desired.holdClaims(
+      new Map([[claimedKey, { service: toServiceName(b), createdAtSeconds: 5 }]]),
+    );
     const touched = node.plan.ruleSet("IPv4").chains.filter((chain) => !before.has(chain));
     assert.deepEqual(
       touched.map(({ table, name }) => `${table} ${name}`),

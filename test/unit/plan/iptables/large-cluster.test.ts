@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { toServiceName } from "../../../../src/base/service-name.ts";
 import type { IptablesNodeOptions } from "../../../../src/plan/iptables/options.ts";
 import { TablesPlan } from "../../../../src/plan/iptables/tables-plan.ts";
 import type { Rule } from "../../../../src/state/rule.ts";
@@ -53,7 +54,7 @@ describe("rules of endpoints", () => {
     assert.match(JSON.stringify(plan.ruleSet("IPv4")), /default\/0:/);
     planned = 0;
     for (let index = 1; index <= 400; index++) {
-      const service = `default/${index}`;
+      const service = toServiceName(`default/${index}`);
       const own = [`10.244.${index >> 8}.${index & 255}`, `10.245.${index >> 8}.${index & 255}`];
       plan.tracker.noteService(undefined, serviceRecord({ name: service }));
       const endpoints = [...own, "10.1.0.1", "10.1.0.2", "10.1.0.3"].map((address) =>
