@@ -152,6 +152,26 @@ function followLater(
   return passStages(stages, state);
 }
 
+/**
+ * Follows the ICMP error "port unreachable", with which this node refuses another host's packet, to that host. Connection
+ * tracking does not know the packet yet, so the error has the state INVALID.
+ */
+export function followRefusal(
+  packet: Packet,
+  state: NodeState,
+): Pick<Traversal, "verdict" | "steps"> {
+  const { source: destination, destination: source } = packet;
+  const way = { source, destination, port: 0, inLink: "", isFromNode: true, isBridged: false };
+  const error: PacketOnPath = {
+    packet: { ...packet, ...way, protocol: "ICMP" },
+    ...{ destination, port: 0, mark: 0, stage: "refusal" },
+  };
+  return passStages(
+    [outputPlaces, lastPlaces, linkPlaces].map((places): Stage => [places, error]),
+    state,
+  );
+}
+
 /** Each stage begins with the mark that the previous one set. */
 function passStages(
   stages: readonly Stage[],

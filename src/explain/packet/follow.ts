@@ -22,7 +22,7 @@ import {
 } from "./node-state.ts";
 import type { Packet, PacketOnPath } from "./packet.ts";
 import type { EndpointPath, PacketPath, PathEnd } from "./path.ts";
-import { arrivalDoubts, returnPathEnd } from "./return-path.ts";
+import { arrivalDoubts, returnPathEnd, withRefusal } from "./return-path.ts";
 import {
   deliveryPlaces,
   everyTraversal,
@@ -46,7 +46,7 @@ export function follow(packet: Packet, state: NodeState): PacketPath {
   if (stopped !== undefined) return { steps: entered.steps, end: stopped };
   const { steps, end } = followThroughNat(packet, hook, entered.mark, state);
   const doubts = [...fullTableDoubts(packet, state), ...arrivalDoubts(packet, state)];
-  return { steps: [...entered.steps, ...doubts, ...steps], end };
+  return withRefusal(packet, { steps: [...entered.steps, ...doubts, ...steps], end }, state);
 }
 
 /** The bridge within which the packet stays, if netfilter does not see it there. */

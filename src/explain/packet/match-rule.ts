@@ -94,7 +94,7 @@ function isInState(
   { states }: Match & { kind: "conntrack-state" },
   { isTracked, onPath: { packet, destination, port, stage } }: PacketAtRule,
 ): boolean {
-  if (!isTracked) return states.includes("INVALID");
+  if (!isTracked || stage === "refusal") return states.includes("INVALID");
   if (stage === "answer") return states.includes("ESTABLISHED");
   const isTranslated = destination !== packet.destination || port !== packet.port;
   const state = stage === undefined ? "NEW" : "ESTABLISHED";

@@ -129,7 +129,8 @@ function ctValue(key: number, { chain, onPath }: NftPlace): Value {
   const isEarly = hook === "INGRESS" || priority < trackingPriority;
   // IP_CT_* as bits: invalid 1, established 2, new 8. Connection tracking in bridges is optional.
   if (isBridge === true) return unknown(4);
-  if (isEarly && !isTrackedEarly(hook, onPath)) return key === 0 ? hostWord(1) : unknown(4);
+  const isUntracked = isEarly && !isTrackedEarly(hook, onPath);
+  if (isUntracked || stage === "refusal") return key === 0 ? hostWord(1) : unknown(4);
   if (key === 0) return hostWord(stage === undefined ? 8 : 2);
   if (key === 1) return known([stage === "answer" ? 1 : 0]);
   if (key !== 2) return unknown(4);
@@ -192,8 +193,11 @@ function transportHeader({ packet, port, stage, endpointPort = 0 }: PacketOnPath
     header.mask.fill(0xff, at, at + bytes.length);
   };
   if (packet.protocol === "ICMP") {
-    const [request, reply] = packet.family === "IPv4" ? [8, 0] : [128, 129];
-    put(0, isAnswer ? reply : request, 0);
+    const isIpv4 = packet.family === "IPv4";
+    const [request, reply] = isIpv4 ? [8, 0] : [128, 129];
+    // Destination unreachable, port unreachable.
+    if (stage === "refusal") put(0, ...(isIpv4 ? [3, 3] : [1, 4]));
+    else put(0, isAnswer ? reply : request, 0);
     return header;
   }
   // Only the highest bit of the client's port is known, because the port is at least lowestClientPort.
@@ -204,7 +208,7 @@ function transportHeader({ packet, port, stage, endpointPort = 0 }: PacketOnPath
   header.mask[clientAt] = 0x80;
   // SYN; SYN and ACK; ACK.
   if (packet.protocol === "TCP")
-    put(13, { first: 0x02, answer: 0x12, later: 0x10 }[stage ?? "first"]);
+    put(13, { first: 0x02, answer: 0x12, later: 0x10, refusal: 0 }[stage ?? "first"]);
   return header;
 }
 export function slice({ bytes, mask }: Value, from: number, length: number): Value {

@@ -28,8 +28,11 @@ export interface PacketOnPath {
   readonly destination: IpAddress;
   readonly port: number;
   readonly mark: number;
-  /** Undefined for the connection's first packet. The others belong to an established connection. */
-  readonly stage?: "answer" | "later";
+  /**
+   * Undefined for the connection's first packet. `answer` and `later` packets belong to an established connection.
+   * `refusal` is this node's ICMP error "port unreachable".
+   */
+  readonly stage?: "answer" | "later" | "refusal";
   /** The source port of the answer. */
   readonly endpointPort?: number;
   /** The original destination (the virtual server), after IPVS has changed it. */

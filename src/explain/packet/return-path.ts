@@ -1,8 +1,10 @@
-/** Whether the kernel accepts a client's packet on the link through which it comes in. Pure. */
+/** Whether the kernel accepts a client's packet on the link through which it comes in, and whether a refusal returns. Pure. */
+import { followRefusal } from "./connection.ts";
+import { byText } from "./deliver.ts";
 import { doubt } from "./doubts.ts";
 import { type NodeState, routeKey } from "./node-state.ts";
 import type { Packet } from "./packet.ts";
-import type { PathEnd } from "./path.ts";
+import type { PacketPath, PathEnd } from "./path.ts";
 import type { Step } from "./traverse.ts";
 
 /**
@@ -35,4 +37,20 @@ export function arrivalDoubts(packet: Packet, { network }: NodeState): readonly 
   if (isFromNode || links.length === 0) return [];
   const rule = `strict, so packets that arrive there are dropped: the route to ${source} leaves through ${inLink}`;
   return [doubt(packet, "rp_filter", links.join(", "), rule)];
+}
+
+/** If this node answers "port unreachable", follows this answer. A TCP reset is not followed. */
+export function withRefusal(
+  packet: Packet,
+  { steps, end }: PacketPath,
+  state: NodeState,
+): PacketPath {
+  const rule = end.kind === "refused" && typeof end.by === "object" ? end.by : undefined;
+  const isRejected = rule?.hook === "INPUT" && /-j REJECT(?!.*tcp-reset)/.test(rule.rule);
+  if (packet.isFromNode || !(isRejected || end.kind === "no-endpoint")) return { steps, end };
+  const refusal = followRefusal(packet, state);
+  const passed = [...steps, ...refusal.steps.filter(({ isMaybe }) => isMaybe)];
+  if (refusal.verdict === "pass") return { steps: passed, end };
+  const by = `the loss of the answer "port unreachable", which is ${refusal.verdict}${byText(refusal.steps.at(-1))}`;
+  return { steps: passed, end: { kind: "dropped", by } };
 }

@@ -141,6 +141,25 @@ for (const mode of ["ipvs", "iptables"]) {
 }
 
 describe("explain in IPVS mode", () => {
+  it("names a rule that drops this node's ICMP errors", async () => {
+    const summaryWith = async (rule: string): Promise<string> => {
+      let summary = "";
+      const objectsWithout = [service(), endpointSlice({ endpoints: [] })];
+      await withNode(objectsWithout, async (onNode) => {
+        table(onNode, "mangle").append("POSTROUTING", rule);
+        ({ summary } = await explained(onNode, client));
+      });
+      return summary;
+    };
+    assert.match(
+      await summaryWith("-s 10.96.0.0/16 -o eth0 -j DROP"),
+      /are dropped by the loss of the answer "port unreachable", which is dropped by mangle POSTROUTING: -s 10\.96\.0\.0\/16/,
+    );
+    assert.match(await summaryWith("-m conntrack --ctstate INVALID -j DROP"), /"port unreachable"/);
+    for (const passes of ["-p tcp -m tcp --sport 80 -j DROP", "-m conntrack --ctstate NEW -j DROP"])
+      assert.match(await summaryWith(passes), /are refused/);
+  });
+
   it("follows answers to a masqueraded client by the address that the endpoint saw", async () => {
     const found = await verdictAfter(
       (onNode) => table(onNode, "raw").append("PREROUTING", "-d 10.96.0.10/32 -j DROP"),
