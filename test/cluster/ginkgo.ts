@@ -31,7 +31,7 @@ export interface Selection {
   readonly skip: string;
 }
 
-/** Returns the specs in the focus, by title. Those that `skip` excludes have a reason from skip-reasons.ts. */
+/** Returns the specs in the focus, by title. Those that `skip` excludes, or that did not run, have a reason. */
 export function specResults(
   report: GinkgoReport,
   { focus, skip }: Selection,
@@ -45,8 +45,9 @@ export function specResults(
       const state = stateOf(spec.State);
       // Only a spec that skipped itself has a message.
       const isUnselected = state === "skipped" && spec.Failure === undefined;
-      if (isUnselected && !(isFocused.test(title) && isExcluded.test(title))) return [];
-      const message = isUnselected ? skipReason(title) : (spec.Failure?.Message ?? "");
+      if (isUnselected && !isFocused.test(title)) return [];
+      const notRun = isExcluded.test(title) ? skipReason(title) : "the run ended early";
+      const message = isUnselected ? notRun : (spec.Failure?.Message ?? "");
       const reason = message.trim().split("\n")[0] ?? "";
       return { title, state, seconds: spec.RunTime / 1e9, reason };
     })

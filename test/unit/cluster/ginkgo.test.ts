@@ -91,7 +91,12 @@ describe("Ginkgo's report", () => {
         "skipped: excluded by SKIP",
       ],
     );
-    assert.deepEqual(specResults([{ SpecReports }], { ...selection, skip: "" }), []);
+  });
+
+  it("contains the specs that did not run before the run ended", () => {
+    const SpecReports = [{ ...spec, LeafNodeText: "g", State: "skipped", RunTime: 0 }];
+    const [result] = specResults([{ SpecReports }], { ...selection, skip: "" });
+    assert.equal(result?.reason, "the run ended early");
   });
 
   it("has no results if the run failed before its first spec", () => {
