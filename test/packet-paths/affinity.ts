@@ -30,8 +30,8 @@ export const affinity: Section = {
   text: [
     `The Service has \`sessionAffinity: ClientIP\`, a timeout of ${affinitySeconds} s, and two endpoints. A client ` +
       `connects five times, with pauses of ${Math.round(affinitySeconds * 6) / 10} s before the last two ` +
-      "connections. Each new connection restarts the timeout, so all reach one endpoint. After 12 s " +
-      "without a connection, round robin chooses again.",
+      "connections. Each new connection restarts the timeout, so all connections reach one endpoint. After 12 " +
+      "s without a connection, round robin chooses again.",
     "The timeout starts when IPVS forgets the last connection: 10 s after a reset, 120 s after a graceful " +
       "close, or after the UDP timeout. The kernel checks this only every 60 s.",
   ],

@@ -17,14 +17,14 @@ for the node, pods, another node and clients. It compares the outcomes with the 
 
 | word | meaning |
 |---|---|
-| \`client\`, \`branch\`, \`far\` | outside the cluster: a client, its other address, and a client beyond a link with a small MTU |
+| \`client\`, \`branch\`, \`far\` | outside the cluster: a client, the same client's second address, and a client behind a link with a small MTU |
 | \`pod\`, \`bridged-pod\` | a pod on the node, as a client |
 | \`node\` | as a client, a process on the node; as a source, the node's LAN address |
 | \`gateway\` | as a source: the node's address on its links to pods |
 | \`VIP\` | as a source: the address that the client connected to |
 | \`local←client\` | the endpoint \`local\` answered, and saw the client's address |
 | \`refused\` | an immediate "port unreachable" or reset |
-| \`silence\` | no answer |
+| \`silence\` | no reply |
 
 "all" means every protocol and IP family in the section: TCP and UDP, or SCTP, over IPv4 and IPv6. Every test uses a
 new connection. If an outcome names several endpoints, round robin chose each of them.

@@ -41,7 +41,7 @@ const localFromNode: Section = {
   title: "Policy Local from inside the cluster, with `kubeIpvs.masqueradeNodeToLocal`",
   text: [
     "Connections from the node's own processes to external and load-balancer IPs are masqueraded, so a pod " +
-      "on another node can answer if this node has no endpoint. Pods need no masquerading. Connections from " +
+      "on another node can reply if this node has no endpoint. Pods need no masquerading. Connections from " +
       "external clients are not masqueraded, because policy Local keeps their address. Source ranges apply.",
   ],
   headings: ["address", "policy Local", "from"],
@@ -126,8 +126,8 @@ const loopbackNodePorts: Section = {
   text: [
     "IPVS drops packets from a loopback address to another host. The proxy itself therefore accepts these " +
       "connections, and connects to the address by which the cluster knows the node. This covers TCP and UDP " +
-      "in both IP families. SCTP is rejected, as without the setting. If there are no endpoints, a connection " +
-      "is accepted and then reset, and a datagram is lost.",
+      "in both IP families. SCTP is rejected, as without this setting. If there are no endpoints, a " +
+      "connection is accepted and then reset, and a datagram is lost.",
   ],
   headings: ["address", "traffic policy", "from"],
   columns: transports,
@@ -143,7 +143,7 @@ const loopbackNodePorts: Section = {
 const pings: Section = {
   title: "Ping, with `kubeIpvs.answerPing`",
   text: [
-    "The node answers echo requests to the addresses on kube-ipvs0. Everything else is still rejected.",
+    "The node answers echo requests to the addresses on kube-ipvs0. All other packets are still rejected.",
   ],
   headings: ["address", "from"],
   columns: echoes,

@@ -20,8 +20,8 @@ export const large: Section = {
       "node itself, the error affects only the next IPv4 socket, not one that is already connected.",
     "One path does not work: IPv6 datagrams from the node's own processes. The process learns the MTU (`ip " +
       "-6 route get` shows it), but Linux fragments IPv6 datagrams after IPVS, and IPVS drops those that are " +
-      "too large for the endpoint's link. IPv4 datagrams are fragmented before IPVS, or permit fragmentation. kube-proxy's IPVS mode has the " +
-      "same problem. Use the same MTU for node and pod links.",
+      "too large for the endpoint's link. IPv4 datagrams are fragmented before IPVS, or allow fragmentation. " +
+      "kube-proxy's IPVS mode has the same problem. Use the same MTU for node and pod links.",
   ],
   headings: ["address", "endpoint", "from"],
   columns: transports,
@@ -48,8 +48,8 @@ export const large: Section = {
 export const largeAnswers: Section = {
   title: "Large answers",
   text: [
-    "The client `far` is external, behind a link with an MTU of 1300. The ICMP error for an answer that is too " +
-      "large is sent to the virtual IP. IPVS must forward the error to the endpoint that sent the answer.",
+    "The client `far` is external, behind a link with an MTU of 1300. The ICMP error for a reply that is " +
+      "too large is sent to the virtual IP. IPVS must forward the error to the endpoint that sent the reply.",
   ],
   headings: ["address", "traffic policy", "from"],
   columns: transports,

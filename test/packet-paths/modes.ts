@@ -103,8 +103,8 @@ const quickInTables: readonly Section[] = [
   section(
     "No endpoints",
     [
-      "The filter table rejects the packets. Its rules for external and load-balancer IPs exist only in INPUT and FORWARD, " +
-        "as in kube-proxy, so packets from the node's own processes are lost.",
+      "The filter table rejects the packets. As in kube-proxy, its rules for external and load-balancer IPs " +
+        "exist only in INPUT and FORWARD, so packets from the node's own processes to these IPs are lost.",
     ],
     (path) => {
       if (path.from !== "node") return undefined;
@@ -139,15 +139,17 @@ const tables: ModeSections = {
     ]),
     section(
       "An endpoint in the host network",
-      ["Unlike in IPVS mode, a virtual IP is never a source, because no node has it."],
+      [
+        "Unlike in IPVS mode, a virtual IP is never a source address, because it is not assigned to any node.",
+      ],
       ({ expected }) => ({ expected: expected.replace("VIP", "node") }),
     ),
     section("SCTP", ["SCTP behaves like TCP."], localToAll("local")),
     section(
       "Ports that no Service has",
       [
-        "No rule matches, and no host has the virtual IP, so the packet takes the default route. Node ports answer " +
-          "on 127.0.0.1 (`iptables.localhostNodePorts`), but not on ::1.",
+        "No rule matches, and no host has the virtual IP, so the packet leaves through the default route. Node " +
+          "ports answer on 127.0.0.1 (`iptables.localhostNodePorts`), but not on ::1.",
       ],
       (path) => {
         if (isVirtual(path)) return silence;
@@ -187,7 +189,7 @@ const tables: ModeSections = {
     section("masqueradeAll", ["Outcomes are the same as in IPVS mode."]),
     section(
       "No local-traffic detector",
-      ["Nothing is masqueraded. A node process uses the node's address anyway."],
+      ["No connection is masqueraded. A process on the node uses the node's address anyway."],
       ({ from, expected }) =>
         from === "node" ? { expected: expected.replaceAll("gateway", "node") } : undefined,
     ),
@@ -235,8 +237,8 @@ const sockets: ModeSections = {
     section(
       "Routed pods",
       [
-        "Endpoints see the node's address. Policy Local has no effect, because one listener serves all addresses of a " +
-          "Service. Clients outside the cluster can also reach these addresses.",
+        "Endpoints see the node's address. Policy Local has no effect, because one listener serves all " +
+          "addresses of a Service. Clients outside the cluster can also reach these addresses.",
       ],
       toAll("local"),
     ),
@@ -245,7 +247,7 @@ const sockets: ModeSections = {
     })),
     section(
       "Internal policy Local without a local endpoint, cluster IP only",
-      ["Outcomes are the same as without endpoints."],
+      ['Outcomes are the same as in the section "No endpoints".'],
       () => resetOrSilence,
     ),
     section(
@@ -273,7 +275,7 @@ const sockets: ModeSections = {
       isVirtual(path) ? silence : undefined,
     ),
     overTcp(
-      section("Large requests", ["TCP learns the path MTU. A large datagram is lost."], proxied),
+      section("Large requests", ["TCP detects the path MTU. A large datagram is lost."], proxied),
     ),
     overTcp(section("Large answers", ["Outcomes are the same as for large requests."], proxied)),
     section("Strict reverse-path filtering", ["`rp_filter` changes nothing."], toAll("local")),
@@ -284,7 +286,7 @@ const sockets: ModeSections = {
     ),
     section(
       "Bridged pods, br_netfilter off",
-      ["Connections pass through a process on the node, so answers are not lost."],
+      ["Connections pass through a process on the node, so replies are not lost."],
       toAll("bridged"),
     ),
   ],
@@ -292,7 +294,7 @@ const sockets: ModeSections = {
     ["SCTP", "Node.js has no SCTP sockets"],
     ["Source ranges", "rules implement them (`test/unit/userspace/portal-rules.test.ts`)"],
     ["Session affinity", "the balancer implements it (`test/unit/userspace/balancer.test.ts`)"],
-    ["masqueradeAll, No local-traffic detector", "this mode masquerades nothing"],
+    ["masqueradeAll, No local-traffic detector", "this mode masquerades no connections"],
     ["`kubeIpvs` settings for IPVS, Rules and sets removed one by one", "IPVS is not used"],
   ],
 };

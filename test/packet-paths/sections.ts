@@ -27,9 +27,9 @@ const routed: Section = {
       "The traffic policy is the internal one for the cluster IP, and the external one for other addresses.",
     "- Policy Cluster masquerades everything except connections from a pod to a cluster IP. The endpoint " +
       "sees the node's address on the link to that endpoint.\n- External policy Local keeps the client's " +
-      "address. A process on the node that connects to a virtual IP uses that IP as its source, because the " +
-      "node has it. The node's own pods can answer, but other nodes cannot.\n- Internal policy Local chooses " +
-      "among local endpoints, and masquerades like Cluster.",
+      "address. A process on the node that connects to a virtual IP uses that IP as its source address, " +
+      "because the IP is assigned to the node. Pods on this node can reply to it, but pods on other nodes " +
+      "cannot.\n- Internal policy Local chooses among local endpoints, and masquerades like Cluster.",
   ],
   paths: pathsOf(matrix.routed, routedSide),
 };
@@ -39,10 +39,10 @@ const noneLocal: Section = {
   title: "Policy Local without a local endpoint",
   text: [
     "The only endpoint is on the other node. As in kube-proxy's IPVS mode, the virtual servers get the " +
-      "remote endpoints, without masquerading. Pods on this node are served. External clients get answers " +
+      "remote endpoints, without masquerading. Pods on this node are served. External clients get replies " +
       "from an address that they did not contact, and drop them. A process on the node is served at a node " +
-      "port, where it sends from the node's address. At a virtual IP it is not served, because it sends from " +
-      "that IP, and the answer to that IP does not come back to this node.",
+      "port, because it sends from the node's address. At a virtual IP, it is not served: it sends from that " +
+      "IP, and the reply to that IP does not return to this node.",
     "The cluster IP also gets remote endpoints, although its internal policy is Local, because the Service " +
       "is reachable from outside.",
   ],
@@ -79,7 +79,7 @@ const hairpin: Section = {
   ...grid,
   title: "A pod that reaches itself",
   text: [
-    "The connecting pod is the only endpoint. KUBE-LOOP-BACK masquerades the connection, because the answer " +
+    "The connecting pod is the only endpoint. KUBE-LOOP-BACK masquerades the connection, because the reply " +
       "would otherwise never leave the pod.",
   ],
   paths: frontends.flatMap((frontend) =>
@@ -124,8 +124,9 @@ const ranges: Section = {
   title: "Source ranges",
   text: [
     "The client has two addresses, `client` and `branch`. Source ranges protect only load-balancer IPs. " +
-      "There, they also restrict pods and processes on the node. Such a process is accepted if a range contains the " +
-      "node's address, or if it sends from that address. An IP family without any range is unrestricted.",
+      "There, they also restrict pods and processes on the node. A process is admitted if a range contains " +
+      "the node's address, or if the process sends from that address. An IP family without any range is " +
+      "unrestricted.",
   ],
   headings: ["address", "allowed", "from"],
   columns: transports,
@@ -175,9 +176,9 @@ function otherPortPath(
 const otherPorts: Section = {
   title: "Ports that no Service has",
   text: [
-    "The node's own service is a process that listens on all addresses, including virtual IPs. " +
-      "KUBE-IPVS-FILTER rejects connections to this service only at virtual IPs. Node ports are served at the " +
-      "node's addresses, but not at virtual IPs or the loopback address.",
+    "A process on the node listens on all addresses, including virtual IPs. KUBE-IPVS-FILTER rejects " +
+      "connections to this process only at virtual IPs. Node ports are served at the node's addresses, but " +
+      "not at virtual IPs or the loopback address.",
   ],
   headings: ["address", "port", "from"],
   columns: transports,
@@ -203,9 +204,10 @@ const otherPorts: Section = {
 const nodeAddress: Section = {
   title: "An external IP that is the node's own address",
   text: [
-    "A Service has the node's LAN address as its external IP. The Service gets a virtual server, as in kube-proxy, " +
-      "but the address is not bound to kube-ipvs0. The node's own service, such as an SSH server, therefore " +
-      "remains reachable. If the address were bound, the rules in the previous section would block this service.",
+    "A Service has the node's LAN address as its external IP. The Service gets a virtual server, as in " +
+      "kube-proxy, but the address is not bound to kube-ipvs0. The node's own processes, such as an SSH " +
+      "server, therefore remain reachable. If the address were bound, the rules in the previous section would " +
+      "block connections to these processes.",
   ],
   headings: ["address", "port", "from"],
   columns: transports,
@@ -235,9 +237,9 @@ const nodeAddress: Section = {
 const otherNodeAddress: Section = {
   title: "An external IP that is another Node's address",
   text: [
-    "A Service has the address of `node-2` as its external IP. This node never binds or serves it, " +
-      "regardless of the settings. `node-2` is also the node's gateway. A gateway that is not a Node would be served. " +
-      "Packets reach `node-2` itself, where port 80 is closed.",
+    "A Service has the address of `node-2` as its external IP. This node never binds or serves that " +
+      "address, regardless of the settings. Packets reach `node-2` itself, where port 80 is closed. `node-2` " +
+      "is also the node's gateway, but a gateway that is not a Node would be served.",
   ],
   headings: ["address", "port", "from"],
   columns: transports,
@@ -253,9 +255,8 @@ const sctp: Section = {
   title: "SCTP",
   text: [
     "Outcomes are the same as for routed pods. SCTP node ports have their own sets, whose entries contain " +
-      "an address and a port. " +
-      "Each end of an association binds one address, because an endpoint with several (multi-homing) would " +
-      "announce them to the client, and IPVS does not translate them.",
+      "an address and a port. In these tests, client and server each bind a single address. A multihomed " +
+      "server would announce its other addresses to the client, and IPVS does not translate them.",
   ],
   headings,
   columns: associations,
@@ -288,7 +289,7 @@ const reversePath = (value: 0 | 1): string =>
 
 const strictReversePath: Section = {
   title: "Strict reverse-path filtering",
-  text: ["`rp_filter` is 1 on every link. This changes no outcomes, and applies only to IPv4."],
+  text: ["`rp_filter`, which applies only to IPv4, is 1 on every link. This changes no outcomes."],
   headings,
   columns: transports.filter(({ family }) => family === "IPv4"),
   before: reversePath(1),
@@ -319,10 +320,10 @@ const bridgedUnfiltered: Section = {
   ...grid,
   title: "Bridged pods, br_netfilter off",
   text: [
-    "Both settings are 0. If the client's address is kept, the endpoint's answer to a pod behind the same " +
-      "bridge bypasses the node's IP layer. The answer's source is not translated back to the virtual IP, so the " +
-      "client drops it. This is why Kubernetes requires br_netfilter with bridges. Masqueraded connections are " +
-      "not affected.",
+    "Both settings are 0. If the client's address is kept, the endpoint's reply to a pod behind the same " +
+      "bridge bypasses the node's IP layer. The reply's source is not translated back to the virtual IP, so " +
+      "the client drops the reply. This is why Kubernetes requires br_netfilter with bridges. Masqueraded " +
+      "connections are not affected.",
   ],
   paths: pathsOf(matrix.bridgedUnfiltered, bridgedSide),
 };
@@ -364,7 +365,7 @@ export const variants: readonly Section[] = [
     title: "No local-traffic detector",
     text: [
       "Without `clusterCIDR`, only connections whose source is a cluster IP (a process on the node) are " +
-        "masqueraded. Local endpoints serve external clients and see their addresses. Answers from remote " +
+        "masqueraded. Local endpoints serve external clients and see their addresses. Replies from remote " +
         "endpoints bypass this node, so clients drop them.",
     ],
     configuration: { clusterCIDR: "" },

@@ -128,8 +128,9 @@ function pathOf({ name }: Part, given: PartPath): Path {
 export const withoutParts: Section = {
   title: "Rules and sets removed one by one",
   text: [
-    "The proxy is stopped, so that it cannot restore state, and the test removes one part of the kernel state. Without " +
-      "the rules of KUBE-IPVS-FILTER, the node's own UDP service also gets the datagram, but answers from the node's address.",
+    "The test stops the proxy, so that it cannot restore state, and removes one part of the kernel state. " +
+      "Without the rules of KUBE-IPVS-FILTER, the node's own UDP server also gets the datagram, but replies " +
+      "from the node's address.",
   ],
   headings: ["without", "address", "from", "otherwise"],
   columns: transports,
