@@ -100,7 +100,8 @@ const suitesWithoutIptables: readonly string[] = [
 ];
 
 const suitesOf: Readonly<Record<Backend, readonly string[]>> = {
-  nft: kernelSuites,
+  // Walks move between both writers of rules.
+  nft: [...kernelSuites, "random-walks"],
   legacy: kernelSuites,
   nftables: nftablesSuites,
   none: suitesWithoutIptables,
@@ -127,7 +128,7 @@ async function runWith(
     env: {
       ...process.env,
       LAB_IPTABLES: (backend === "nftables" ? "nft" : backend) satisfies IptablesVariant,
-      ...(suitesOf[backend] === kernelSuites ? {} : { TEST_RULES: "nftables" }),
+      ...(backend === "nftables" || backend === "none" ? { TEST_RULES: "nftables" } : {}),
     },
     stdio: ["ignore", "pipe", "inherit"],
   });

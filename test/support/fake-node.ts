@@ -76,6 +76,8 @@ export class FakeNode {
   async start(source: ObjectSource = this.source): Promise<void> {
     this.#figures.clear();
     this.kernel.link.virtualAddresses = this.#config.virtualAddresses;
+    const { "kube-ipvs-rules": rules } = this.#flags;
+    if (rules === "iptables" || rules === "nftables") this.kernel.useRules(rules);
     this.kernel.ipvs.portRangeMarks = [this.#config.portRangeMarks ?? 0];
     this.#daemon = await startDaemon({
       config: this.#config,
@@ -202,7 +204,12 @@ export class FakeNode {
     const { kernel } = this;
     return {
       ipvs: ipvsText(kernel),
-      ipset: ipSetText(kernel),
+      ipset:
+        ipSetText(kernel) +
+        kernel
+          .unusedNames()
+          .map((name) => `unused ${name}\n`)
+          .join(""),
       iptables: iptablesText(kernel, "IPv4"),
       ip6tables: iptablesText(kernel, "IPv6"),
       addresses: addressesText(kernel),

@@ -105,10 +105,9 @@ export function flushSet(suffix: string): string {
 }
 
 /** Removes all entries from all sets. */
-export const flushSets: string =
-  labRules === undefined
-    ? "ipset flush"
-    : "nft list sets | sed -n '/^table/{s/table //;s/ {//;h};/set KUBE/{s/.*set //;s/ {//;G;s/\\(.*\\)\\n\\(.*\\)/flush set \\2 \\1/p}' | nft -f -";
+export const flushNftSets: string =
+  "nft list sets | sed -n '/^table/{s/table //;s/ {//;h};/set KUBE/{s/.*set //;s/ {//;G;s/\\(.*\\)\\n\\(.*\\)/flush set \\2 \\1/p}' | nft -f -";
+export const flushSets: string = labRules === undefined ? "ipset flush" : flushNftSets;
 
 /** Adds a third-party rule that drops packets from this IPv4 address to the node. */
 export function dropFrom(address: string): string {

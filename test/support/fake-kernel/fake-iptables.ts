@@ -23,8 +23,8 @@ const tableOrder: readonly TableName[] = ["filter", "nat", "mangle"];
 
 /** iptables and ip6tables in memory. */
 export class FakeIptables implements Iptables {
-  readonly backend = "legacy";
-  choice: BackendFinding = { backend: "legacy", reason: "the default of this system" };
+  readonly backend: Iptables["backend"];
+  choice: BackendFinding;
   /** The result of the next check of both backends. Defaults to the chosen backend. */
   finding: BackendFinding | undefined;
   /** If false, rule changes are only detected by reading the rules. */
@@ -41,7 +41,9 @@ export class FakeIptables implements Iptables {
   /** Chains with nftables rules that iptables cannot print: `IPv4 nat POSTROUTING`. */
   readonly unreadable: Set<string> = new Set();
 
-  constructor(operations: Operations) {
+  constructor(operations: Operations, backend: Iptables["backend"] = "legacy") {
+    this.backend = backend;
+    this.choice = { backend, reason: "the default of this system" };
     this.#operations = operations;
     this.#tables = { IPv4: makeTables("IPv4"), IPv6: makeTables("IPv6") };
   }

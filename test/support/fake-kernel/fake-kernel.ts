@@ -1,4 +1,6 @@
-import type { Kernel } from "../../../src/kernel/kernel.ts";
+import { type IpFamily, ipFamilies } from "../../../src/base/ip.ts";
+import type { IpSets, Iptables, Kernel, NftTables } from "../../../src/kernel/kernel.ts";
+import { tableName } from "../../../src/kernel/nftables/message.ts";
 import { FakeConntrack } from "./fake-conntrack.ts";
 import { FakeIpSets } from "./fake-ip-sets.ts";
 import { FakeIptables } from "./fake-iptables.ts";
@@ -17,16 +19,73 @@ import { Operations } from "./operations.ts";
 export class FakeKernel implements Kernel {
   readonly operations: Operations = new Operations();
   readonly ipvs: FakeIpvs = new FakeIpvs(this.operations);
-  readonly iptables: FakeIptables = new FakeIptables(this.operations);
-  readonly ipSets: FakeIpSets = new FakeIpSets(this.operations, (name) =>
-    this.iptables.referencesTo(name),
-  );
+  readonly #writers: Readonly<Record<Writer, RulesAndSets>> = {
+    iptables: rulesAndSets(this.operations, "legacy"),
+    nftables: rulesAndSets(this.operations, "nftables"),
+  };
+  /** The rules and sets of the writer in use, which {@link useRules} changes. */
+  iptables: FakeIptables = this.#writers.iptables.iptables;
+  ipSets: FakeIpSets = this.#writers.iptables.ipSets;
+  /** Like `otherSets` and `nftTables`, exists after {@link useRules}. */
+  unusedBackends?: () => Promise<readonly Iptables[]>;
+  otherSets?: IpSets;
+  nftTables?: NftTables;
   readonly link: FakeLink = new FakeLink(this.operations);
   readonly conntrack: FakeConntrack = new FakeConntrack(this.operations);
   readonly sysctl: FakeSysctl = new FakeSysctl(this.operations);
   readonly modules: FakeModules = new FakeModules(this.operations);
 
-  constructor() {
-    this.iptables.useSets((name) => this.ipSets.has(name));
+  /** Selects how rules and sets are written from now on. Those of the other writer remain until they are removed. */
+  useRules(writer: Writer): void {
+    const { iptables, nftables } = this.#writers;
+    const isNft = writer === "nftables";
+    const used = isNft ? nftables : iptables;
+    this.iptables = used.iptables;
+    this.ipSets = used.ipSets;
+    this.otherSets = isNft ? iptables.ipSets : nftables.ipSets;
+    this.unusedBackends = async () => (isNft ? [iptables.iptables] : []);
+    this.nftTables = {
+      has: async (family, name) => name === tableName && namesIn(nftables, family).length > 0,
+      remove: async (family, name) => {
+        const subject = `${family} ${name}`;
+        this.operations.change({ facility: "iptables", action: "remove-table", subject }, () => {
+          for (const table of ["nat", "filter", "mangle"] as const)
+            nftables.iptables.table(family, table).flush();
+          for (const { set } of nftables.ipSets.peek())
+            if (set.family === family) nftables.ipSets.lose(set.name);
+        });
+      },
+    };
   }
+
+  /** The names of our chains and sets of the writer that is not in use. */
+  unusedNames(): readonly string[] {
+    const { iptables, nftables } = this.#writers;
+    const unused = this.iptables === iptables.iptables ? nftables : iptables;
+    return ipFamilies.flatMap((family) => namesIn(unused, family));
+  }
+}
+
+type Writer = "iptables" | "nftables";
+
+interface RulesAndSets {
+  readonly iptables: FakeIptables;
+  readonly ipSets: FakeIpSets;
+}
+
+function rulesAndSets(operations: Operations, backend: Iptables["backend"]): RulesAndSets {
+  const iptables = new FakeIptables(operations, backend);
+  const ipSets = new FakeIpSets(operations, (name) => iptables.referencesTo(name));
+  iptables.useSets((name) => ipSets.has(name));
+  return { iptables, ipSets };
+}
+
+/** Chains that only kube-ipvs creates, and sets. */
+function namesIn({ iptables, ipSets }: RulesAndSets, family: IpFamily): readonly string[] {
+  const chains = iptables.peek(family).filter(({ name }) => name.startsWith("KUBE-"));
+  const sets = ipSets.peek().filter(({ set }) => set.family === family);
+  return [
+    ...chains.map(({ table, name }) => `${table} ${name}`),
+    ...sets.map(({ set }) => set.name),
+  ];
 }

@@ -4,11 +4,14 @@ import type { AskWeight } from "../../../src/daemon/weights/ask-weight.ts";
 import type { Holders } from "../../../src/plan/claims/claim.ts";
 import type { KernelState } from "../../golden/kernel-state.ts";
 import { observeKernel } from "../../golden/observe.ts";
+import { observeNftables } from "../../golden/observe-nftables.ts";
 import { ClusterNode, type NodeSettings } from "../cluster-node.ts";
 import type { NamedObject } from "../memory-source.ts";
+import { shell } from "../netns/network-namespace.ts";
 import type { ApiObject } from "../objects.ts";
+import { flushNftSets } from "../rules-writer.ts";
 import { otherNode, portRangeMarks } from "./plan-from-scratch.ts";
-import type { WalkSettings } from "./walk-step.ts";
+import { startSettings, type WalkSettings } from "./walk-step.ts";
 import { differencesIn, type WalkNode } from "./walker.ts";
 
 /**
@@ -16,11 +19,17 @@ import { differencesIn, type WalkNode } from "./walker.ts";
  */
 const settleMs = 90_000;
 
+/** If the kernel has no nf_tables, walks do not move between writers of rules. */
+const hasNftables: boolean = shell("nft list tables > /dev/null 2>&1 && echo yes || true") !== "";
+
 /** A walk's node in the lab's current network namespace: the built program on the real kernel. */
 export class LabWalkNode implements WalkNode {
   /** No endpoint exists. */
   readonly askWeight: AskWeight = async () => ({ problem: "EHOSTUNREACH" });
   readonly #node: ClusterNode;
+  #settings = startSettings;
+  /** How the last started program writes rules and sets. */
+  #rules = startSettings.rules;
 
   private constructor(node: ClusterNode) {
     this.#node = node;
@@ -48,10 +57,12 @@ export class LabWalkNode implements WalkNode {
   }
 
   async configure(settings: WalkSettings): Promise<void> {
-    this.#node.configure(nodeSettings(settings));
+    this.#settings = { ...settings, ...(hasNftables ? {} : { rules: "iptables" }) };
+    this.#node.configure(nodeSettings(this.#settings));
   }
 
   start(): Promise<void> {
+    this.#rules = this.#settings.rules;
     return this.#node.start();
   }
 
@@ -65,9 +76,9 @@ export class LabWalkNode implements WalkNode {
   }
 
   run(command: string): boolean {
-    const [program = "", ...argv] = command.split(" ");
+    const line = this.#rules === "nftables" ? inNftables(command) : command;
     try {
-      execFileSync(program, argv, { stdio: ["ignore", "ignore", "ignore"] });
+      execFileSync("sh", ["-c", line], { stdio: ["ignore", "ignore", "ignore"] });
       return true;
     } catch {
       return false;
@@ -76,11 +87,25 @@ export class LabWalkNode implements WalkNode {
 
   /** The state that the fake kernel also has. */
   async state(): Promise<KernelState> {
-    const { ipvs, ipset, iptables, ip6tables, addresses } = await observeKernel([]);
-    const rules = { iptables: numbered(iptables), ip6tables: numbered(ip6tables) };
-    // Only ipvsadm prints the kind of tunnel, which is always the same.
-    const servers = ipvs?.replaceAll(" --tun-type ipip", "");
-    return { ipvs: servers, ipset, ...rules, addresses } as KernelState;
+    const { ipvs, addresses, ...seen } = await observeKernel([]);
+    const { ipset = "", iptables = "", ip6tables = "" } = seen;
+    const isNft = this.#rules === "nftables";
+    const used = isNft
+      ? await observeNftables({ iptables, ip6tables })
+      : { ipset, iptables, ip6tables };
+    const unused = isNft
+      ? [ipset, iptables, ip6tables].flatMap((text) => text.match(/^(?:create |:)KUBE-\S+/gm) ?? [])
+      : hasNftables
+        ? (shell("nft list tables").match(/^table ip6? kube-ipvs$/gm) ?? [])
+        : [];
+    return {
+      // Only ipvsadm prints the kind of tunnel, which is always the same.
+      ipvs: ipvs?.replaceAll(" --tun-type ipip", ""),
+      addresses,
+      ipset: used.ipset + unused.map((name) => `unused ${name}\n`).join(""),
+      iptables: numbered(used.iptables),
+      ip6tables: numbered(used.ip6tables),
+    } as KernelState;
   }
 
   settle(): Promise<void> {
@@ -108,17 +133,34 @@ export class LabWalkNode implements WalkNode {
   }
 }
 
+/** Returns the command for nf_tables that has the effect of one for iptables or ipset. */
+function inNftables(command: string): string {
+  const [program, ...words] = command.split(" ");
+  if (program === "iptables") {
+    const [, table, , chain] = words;
+    return `nft flush chain ip kube-ipvs ${table}-${chain}`;
+  }
+  if (program !== "ipset") return command;
+  const [verb, set = "", entry = ""] = words;
+  const family = set.startsWith("KUBE-6-") ? "ip6" : "ip";
+  if (verb === "flush") return flushNftSets;
+  const elements = entry
+    .split(",")
+    .flatMap((field) => (/^(?:tcp|udp|sctp):\d+$/.test(field) ? field.split(":") : field));
+  return `nft ${verb === "add" ? "add" : "delete"} element ${family} kube-ipvs ${set} '{ ${elements.join(" . ")} }'`;
+}
+
 function nodeSettings(settings: WalkSettings): NodeSettings {
   const { scheduler, excludeCIDRs, nodePortAddresses } = settings;
   const { unboundAddresses, masqueradeNodeToLocal, tunnelForwarding } = settings;
-  const { weightRequestPeriod, virtualAddresses } = settings;
+  const { weightRequestPeriod, virtualAddresses, rules } = settings;
   return {
     nodePortAddresses,
     ipvs: { scheduler, excludeCIDRs: excludeCIDRs },
     kubeIpvs: {
       ...{ verificationPeriod: "1s", ruleCheckPeriod: "1s", manualWeights: "repair" },
       ...{ portRangeMarks, unboundAddresses, masqueradeNodeToLocal, tunnelForwarding },
-      ...{ weightRequestPeriod, virtualAddresses },
+      ...{ weightRequestPeriod, virtualAddresses, rules },
     },
   };
 }

@@ -70,5 +70,6 @@ export function flagsOf(settings: WalkSettings): Readonly<Record<string, string>
     "kube-ipvs-tunnel-forwarding": String(tunnelForwarding),
     "kube-ipvs-weight-request-period": weightRequestPeriod,
     "kube-ipvs-virtual-addresses": virtualAddresses,
+    "kube-ipvs-rules": settings.rules,
   };
 }

@@ -15,7 +15,8 @@ export interface WalkSettings {
   readonly unboundAddresses: readonly string[];
   readonly masqueradeNodeToLocal: boolean;
   readonly weightRequestPeriod: string;
-  /** Applies after a restart only, like the next setting. */
+  /** Applies after a restart only, like the next settings. */
+  readonly rules: "iptables" | "nftables";
   readonly tunnelForwarding: boolean;
   readonly virtualAddresses: VirtualAddresses;
 }
@@ -28,6 +29,7 @@ export const startSettings: WalkSettings = {
   unboundAddresses: [],
   masqueradeNodeToLocal: false,
   weightRequestPeriod: "0s",
+  rules: "iptables",
   tunnelForwarding: true,
   virtualAddresses: "addresses",
 };
@@ -64,6 +66,10 @@ const configurations: fc.Arbitrary<Partial<WalkSettings>> = fc.oneof(
     }),
   },
   { weight: 3, arbitrary: fc.record({ weightRequestPeriod: fc.constantFrom("0s", "1s", "20s") }) },
+  {
+    weight: 8,
+    arbitrary: fc.record({ rules: fc.constantFrom<WalkSettings["rules"]>("iptables", "nftables") }),
+  },
   fc.record({ scheduler: fc.constantFrom("rr", "wlc", "wrr", "sh") }),
   fc.record({
     excludeCIDRs: fc.constantFrom<readonly string[]>(
@@ -123,7 +129,7 @@ const steps: fc.Arbitrary<WalkStep> = fc.oneof(
     }),
   },
   {
-    weight: 3,
+    weight: 5,
     arbitrary: configurations.map((settings): WalkStep => ({ kind: "configure", settings })),
   },
 );
@@ -131,6 +137,7 @@ const steps: fc.Arbitrary<WalkStep> = fc.oneof(
 /** The settings of all abilities. */
 const abilities: fc.Arbitrary<WalkStep> = fc
   .record({
+    rules: fc.constantFrom<WalkSettings["rules"]>("iptables", "nftables"),
     weightRequestPeriod: fc.constantFrom("0s", "1s", "1s", "20s"),
     virtualAddresses: fc.constantFrom<VirtualAddresses>("addresses", "routes"),
     unboundAddresses: fc.constantFrom<readonly string[]>([], ["203.0.113.1/32", "fd00:96::/64"]),

@@ -49,6 +49,8 @@ const togglingAddresses = [
   "192.168.10.12/24 dev eth0",
   "10.96.0.11/32 dev eth1",
 ];
+/** Settings that apply after a restart only. */
+const restartSettings = ["rules", "tunnelForwarding", "virtualAddresses"] as const;
 /** Maximum number of repeated repairs. With more, repairs would back off for longer than the walk. */
 const mostRepeats = 3;
 
@@ -227,11 +229,9 @@ export class Walker {
   }
 
   async #configure(settings: Partial<WalkSettings>): Promise<void> {
-    const { tunnelForwarding, virtualAddresses } = this.#settings;
-    this.#settings = { ...this.#settings, ...settings };
-    const isChanged =
-      this.#settings.tunnelForwarding !== tunnelForwarding ||
-      this.#settings.virtualAddresses !== virtualAddresses;
+    const before = this.#settings;
+    this.#settings = { ...before, ...settings };
+    const isChanged = restartSettings.some((name) => this.#settings[name] !== before[name]);
     const isRestarted = this.#node.isRunning && isChanged;
     if (isRestarted) await this.#note("stop", () => this.#node.stop());
     await this.#note(`configure ${JSON.stringify(settings)}`, () =>
