@@ -156,7 +156,7 @@ function deliveryRows(group: DeliveryGroup, isKind: boolean): readonly PathRow[]
   const masqueraded = isMasqueraded ? "masqueraded" : "not masqueraded";
   const isDelivered = fate === "delivered";
   const end = isDelivered ? `${masqueraded}${source}` : fate;
-  const why = isDelivered ? "; answers get lost: " : ": ";
+  const why = isDelivered ? "; replies are lost: " : ": ";
   const lost = obstacle === undefined ? "" : `${why}${obstacle}`;
   const shown = realServers.slice(0, 3).join(", ");
   const more = realServers.length > 3 ? ` and ${realServers.length - 3} more` : "";

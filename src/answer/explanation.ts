@@ -111,7 +111,7 @@ export interface DeliveryGroup {
   readonly isMasqueraded: boolean;
   /** The source address that the endpoint sees. */
   readonly seenSource?: string;
-  /** Why packets or their answers are lost. */
+  /** Why packets or their replies are lost. */
   readonly obstacle?: string;
 }
 
@@ -145,6 +145,6 @@ export interface RememberedConnection {
 
 export interface TrackedConnection {
   readonly client: string;
-  /** Address and port of the endpoint from which an answer is expected. It may not have answered yet. */
+  /** Address and port from which a reply is expected. The kernel may not have seen a reply yet. */
   readonly answeredBy: string;
 }

@@ -23,7 +23,7 @@ export interface DestinationInput {
   readonly observed: NodeState;
   /** If undefined, packets of every kind are explained. */
   readonly from?: From;
-  /** The link through which packets from `from` come in. */
+  /** The link on which packets from `from` arrive. */
   readonly inLink?: string;
   readonly connections: Connections;
   readonly conflicts: readonly ConflictNote[];
@@ -121,7 +121,7 @@ const severity: readonly Explanation["verdict"][] = [
   "forwarded",
 ];
 
-/** Returns the first verdict in the order of {@link severity}: balanced if any client is served. */
+/** Returns the first verdict in the order of {@link severity}, which is `balanced` if any client is served. */
 function worstOf(packets: readonly PacketExplanation[]): Explanation["verdict"] {
   return severity.find((verdict) => packets.some((packet) => packet.verdict === verdict)) ?? "node";
 }

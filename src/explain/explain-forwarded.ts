@@ -1,4 +1,4 @@
-/** Explains node ports on a loopback address. kube-ipvs listens there and forwards to the node's own address. Pure. */
+/** Explains node ports on a loopback address, where kube-ipvs listens and forwards to the node's own address. Pure. */
 
 import type { Destination } from "../answer/answers.ts";
 import type { Explanation, PacketExplanation, Verdict } from "../answer/explanation.ts";
@@ -42,7 +42,7 @@ function takenPacket(
   return { ...packet, summary, ...(planned === summary ? {} : { planned }) };
 }
 
-/** If no endpoint is available, TCP clients see a reset, and UDP clients get no answer. */
+/** If no endpoint is available, TCP clients see a reset, and UDP clients get no reply. */
 function verdictOf(
   before: Explanation,
   target: Explanation,
@@ -55,7 +55,7 @@ function verdictOf(
   return protocol === "TCP" ? "refused" : "dropped";
 }
 
-/** Combines the summary about `to` with the fact that kube-ipvs forwards. */
+/** Converts the summary about `to` to one about the packets that kube-ipvs forwards there. */
 function forwardedText(summary: string, destination: Destination, to: Destination): string {
   const fate = summary.slice(`Packets from this node to ${destinationText(to)} `.length);
   const packets = `Packets from this node to ${destinationText(destination)} are`;

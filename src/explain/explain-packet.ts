@@ -71,7 +71,7 @@ function isOf(client: string, { source }: Packet): boolean {
   return client.replace(/:\d+$/, "").replaceAll(/[[\]]/g, "") === source;
 }
 
-/** Names another program's virtual server that the packet's mark selects. */
+/** Names another program's virtual server if the packet's mark selects it. */
 function foreignText({ steps }: PacketPath, { servers }: NodeState): string {
   const step = steps.find(
     ({ table, chain }) => table === "IPVS" && !servers.has(toServerKey(chain)),
@@ -92,7 +92,7 @@ function doubtText({ steps, end }: PacketPath): string {
   return first === undefined ? "" : `; uncertain because of ${first}${more}`;
 }
 
-/** Packets lost to unplanned rules, missing routes or the kernel's own checks. */
+/** The packets that are lost because of unplanned rules, missing routes or the kernel's own checks. */
 function lossesOf(end: PathEnd, planned: NodeState): readonly PacketLoss[] {
   const stops: readonly Stop[] =
     "by" in end
@@ -100,7 +100,7 @@ function lossesOf(end: PathEnd, planned: NodeState): readonly PacketLoss[] {
       : endpointsOf(end).map(({ fate, steps, obstacle }) => ({ fate, by: steps.at(-1), obstacle }));
   const losses = stops.flatMap(({ fate, by, obstacle }): readonly PacketLoss[] => {
     if (fate === "delivered") return [];
-    if (obstacle !== undefined) return [{ cause: `get lost: ${obstacle}`, isCertain: true }];
+    if (obstacle !== undefined) return [{ cause: `are lost: ${obstacle}`, isCertain: true }];
     const isPlanned = typeof by === "object" && pathStep(by, planned).isPlanned;
     if (by === undefined || isPlanned) return [];
     const isCertain = typeof by === "string" || by.unless === undefined;
@@ -150,7 +150,7 @@ function withScheduled(
   if (scheduled.weight > 0 && !full) return { ...path, end: { ...end, scheduled } };
   const name = hostPort(scheduled.address, scheduled.port);
   const why = full ? "it has reached its connection limit" : "its weight is 0";
-  const by = `the scheduler ${server.virtualServer.scheduler}, which chooses ${name}, although ${why}`;
+  const by = `by the scheduler ${server.virtualServer.scheduler}, which chooses ${name} although ${why}`;
   return { ...path, end: { kind: "refused", by } };
 }
 
@@ -170,7 +170,7 @@ function inOrderOf(
     : undefined;
 }
 
-/** Omits obstacles to answers: an example packet represents many clients, so the route of their answers is unknown. */
+/** Omits obstacles to replies, because an example packet represents many clients, whose replies' route is unknown. */
 function withoutObstacles({ steps, end }: PacketPath): PacketPath {
   if (end.kind !== "balanced") return { steps, end };
   const endpoints = end.endpoints.map(({ obstacle, ...path }) =>
@@ -186,7 +186,7 @@ function verdictOf(end: PathEnd, { protocol }: Packet): Verdict {
       return "refused";
     case "balanced":
       return ofEndpoints(end.endpoints);
-    // Without an endpoint, TCP clients see a reset, and UDP clients get no answer.
+    // If there are no endpoints, TCP clients see a reset, and UDP clients get no reply.
     case "taken":
       if (end.endpoints.length > 0) return "balanced";
       return protocol === "TCP" ? "refused" : "dropped";
@@ -195,7 +195,7 @@ function verdictOf(end: PathEnd, { protocol }: Packet): Verdict {
   }
 }
 
-/** Returns balanced if any endpoint gets the packets. */
+/** Returns `balanced` if any endpoint gets the packets. */
 function ofEndpoints(endpoints: readonly EndpointPath[]): Verdict {
   const fates = new Set(endpoints.map(({ fate }) => fate));
   if (fates.has("delivered")) return "balanced";

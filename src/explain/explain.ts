@@ -17,9 +17,9 @@ import { type ExplainReaders, type FamilyState, readFamilies } from "./read/read
 import { type RecordedNode, readRecorded, recordedText } from "./recorded.ts";
 
 export interface ExplainOptions {
-  /** The link through which the client's packets come in. Default: the link of the route to the client. */
+  /** The link on which the client's packets arrive. Default: the link of the route to the client. */
   readonly inLink?: string;
-  /** Default: true. */
+  /** Whether to read the client's connections. Default: true. */
   readonly hasConnections?: boolean;
 }
 
@@ -158,5 +158,5 @@ function clientOf(
 /** The error message for a destination whose family is not served. */
 function unservedText({ address, port }: Destination, families: readonly IpFamily[]): string {
   const family = familyOf(address);
-  return `${hostPort(address, port)} is ${family}, and kube-ipvs serves ${families.join(" and ")} on this node`;
+  return `${hostPort(address, port)} is ${family}, but kube-ipvs serves only ${families.join(" and ")} on this node`;
 }

@@ -21,14 +21,14 @@ export interface Origin {
   /** The client or kind of client: `10.244.1.7`, `this node`, `pods (10.244.0.0/16)`, `elsewhere`. */
   readonly label: string;
   readonly packet: Packet;
-  /** Whether the packet represents many clients. If so, the answers' route is unknown. */
+  /** Whether the packet represents many clients. If so, the route of replies is unknown. */
   readonly isExample: boolean;
 }
 
 export interface OriginInput {
   readonly destination: Destination;
   readonly state: NodeState;
-  /** The interface through which the client's packets come in. Default: the interface of the route to the client. */
+  /** The interface on which the client's packets arrive. Default: the interface of the route to the client. */
   readonly inLink?: string;
 }
 
@@ -54,7 +54,7 @@ export function originOf(from: From, input: OriginInput): Origin {
   return { label: from, packet, isExample: false };
 }
 
-/** How rules distinguish clients. */
+/** The properties by which rules distinguish clients. */
 export interface Distinction {
   /** The match that detects pods. Undefined if rules do not distinguish pods. */
   readonly detector: Match | undefined;
@@ -63,7 +63,7 @@ export interface Distinction {
   readonly tunnelLink?: string | undefined;
 }
 
-/** The sources if no client is given: this node, its pods if rules distinguish them, others, and each source range. */
+/** The sources if no client is given: this node, its pods if rules distinguish them, other hosts, and source ranges. */
 export function usualOrigins(
   input: OriginInput,
   { detector, ranges, tunnelLink }: Distinction,

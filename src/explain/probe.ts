@@ -1,4 +1,4 @@
-/** Opens connections from this node to endpoints. Only a real connection shows whether an endpoint answers. */
+/** Opens connections from this node to endpoints, because only a real connection shows whether an endpoint answers. */
 import { once } from "node:events";
 import { connect } from "node:net";
 import type { Explanation, Probe } from "../answer/explanation.ts";

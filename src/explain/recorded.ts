@@ -11,7 +11,7 @@ export interface RecordedNode {
   readonly states: ReadonlyMap<IpFamily, FamilyState>;
 }
 
-/** JSON: the node, and a digest of it, because {@link readRecorded} does not check its fields. */
+/** JSON with the node and its digest, which replaces a check of each field in {@link readRecorded}. */
 const form = /^\{"sha256":"(.*?)","node":(.*)\}\n$/s;
 
 export function recordedText(node: RecordedNode): string {
@@ -23,7 +23,7 @@ export function recordedText(node: RecordedNode): string {
   return `{"sha256":"${digestOf(text)}","node":${text}}\n`;
 }
 
-/** `text` must be from the same version of this program. Throws if it was changed. */
+/** Parses text that the same version of this program wrote. Throws if the text was changed. */
 export function readRecorded(text: string): RecordedNode {
   const [, digest, node = ""] = form.exec(text) ?? [];
   if (digest !== digestOf(node))

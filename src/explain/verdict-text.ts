@@ -110,10 +110,10 @@ function takenText(
   endpointCount: number,
 ): string {
   if (endpoints.length > 0) {
-    return `are taken by kube-ipvs and balanced over ${countText(endpoints, endpointCount)}`;
+    return `are handled by kube-ipvs and balanced over ${countText(endpoints, endpointCount)}`;
   }
   const end = protocol === "TCP" ? "reset" : "lost";
-  return `are taken by kube-ipvs and ${end}: no endpoint accepts connections`;
+  return `are handled by kube-ipvs and ${end}: no endpoint accepts connections`;
 }
 
 function masqueradedText(endpoints: readonly EndpointPath[]): string {
@@ -125,6 +125,7 @@ function masqueradedText(endpoints: readonly EndpointPath[]): string {
 function unansweredText(endpoints: readonly EndpointPath[]): string {
   const silent = endpoints.filter(({ obstacle }) => obstacle !== undefined);
   if (silent.length === 0) return "";
-  const whose = silent.length === endpoints.length ? "the" : `${silent.length} of the`;
-  return `, but ${whose} answers get lost: ${silent[0]?.obstacle}`;
+  const whose =
+    silent.length === endpoints.length ? "the replies" : `replies from ${silent.length} of them`;
+  return `, but ${whose} are lost: ${silent[0]?.obstacle}`;
 }

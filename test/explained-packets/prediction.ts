@@ -80,7 +80,7 @@ function deliveredOutcomes(
     const place = placeAt(address);
     const isOpen = Number(port) === (place === "node" ? hostPort : podPort);
     // The error from a closed port is an ICMP packet, which explain assumes to pass.
-    if (/^its answers are dropped/.test(obstacle ?? "") && !isOpen) return ["dropped", "refused"];
+    if (/^its replies are dropped/.test(obstacle ?? "") && !isOpen) return ["dropped", "refused"];
     if (fate !== "delivered") return [fate];
     if (obstacle !== undefined) return ["dropped"];
     // The node reports an unknown neighbor after three seconds.

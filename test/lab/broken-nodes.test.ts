@@ -216,7 +216,7 @@ const breakages: readonly Breakage[] = [
     repair: "ip rule del pref 100; ip route flush table 100",
     answered: 0,
     command: fromClient,
-    cause: /routing rule drops its answers \(ip rule/,
+    cause: /routing rule drops its replies \(ip rule/,
     fix: /rule|route/,
   },
   {

@@ -283,7 +283,7 @@ describe("the operator's commands in other modes", () => {
       const lines = out.split("\n");
       assert.equal(
         lines[0],
-        `Packets from this node to ${clusterIp}:80 are taken by kube-ipvs and balanced over 2 of 3 endpoints`,
+        `Packets from this node to ${clusterIp}:80 are handled by kube-ipvs and balanced over 2 of 3 endpoints`,
       );
       assert.ok(lines.includes("  no difference"), "kernel and plan are alike");
       assert.match(out, /^ {2}nat KUBE-PORTALS-HOST +yes .* -j REDIRECT --to-ports \d+$/m);
@@ -294,7 +294,7 @@ describe("the operator's commands in other modes", () => {
       const [empty] = explained("svc/empty", "--from", "node");
       assert.match(
         empty?.summary ?? "",
-        / are taken by kube-ipvs and reset: no endpoint accepts connections/,
+        / are handled by kube-ipvs and reset: no endpoint accepts connections/,
       );
       shell("iptables -w -t nat -F KUBE-PORTALS-HOST");
       const [lost] = explained(`${clusterIp}:80`, "--from", "node");
@@ -314,7 +314,7 @@ describe("the operator's commands in other modes", () => {
         explained("svc/edge", "--from", clientAddress).map(({ summary }) => summary),
         places.map(
           (place) =>
-            `Packets from ${clientAddress} to ${place} are taken by kube-ipvs and balanced over 1 of 1 endpoint`,
+            `Packets from ${clientAddress} to ${place} are handled by kube-ipvs and balanced over 1 of 1 endpoint`,
         ),
       );
       for (const place of places) {

@@ -313,12 +313,12 @@ describe("the operator's commands", () => {
     const connections = await Promise.all(open);
     for (const connection of connections) await connection.receives(1, 20_000);
     const { code, out } = kubeIpvs("explain", "--from", "192.168.10.1", "--to", "10.96.0.10:80");
-    assert.match(out, /are refused by the connection limits of all endpoints/);
+    assert.match(out, /are refused because every endpoint has reached its connection limit/);
     assert.equal(code, 2);
     const third =
       "ip netns exec client bash -c ': < /dev/tcp/10.96.0.10/80' && echo open || echo refused";
     assert.equal(shell(third).trim(), "refused");
-    assert.match(kubeIpvs("doctor").out, /are refused by the connection limits/);
+    assert.match(kubeIpvs("doctor").out, /are refused because every endpoint has reached its connection limit/);
     for (const connection of connections) connection.reset();
     shell(limit(0));
   });

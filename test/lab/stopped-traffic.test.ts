@@ -61,8 +61,8 @@ const drops: readonly (readonly [
   [
     "-I FORWARD -s 10.244.1.0/24 -j DROP",
     "-D FORWARD -s 10.244.1.0/24 -j DROP",
-    /are dropped behind IPVS: its answers are dropped by filter FORWARD: -s 10\.244\.1\.0\/24 -j DROP\n/,
-    /^fail +packets +.*, elsewhere get lost: its answers are dropped by filter FORWARD: -s 10\.244\.1\.0\/24 -j DROP$/m,
+    /are dropped behind IPVS: its replies are dropped by filter FORWARD: -s 10\.244\.1\.0\/24 -j DROP\n/,
+    /^fail +packets +.*, elsewhere are lost: its replies are dropped by filter FORWARD: -s 10\.244\.1\.0\/24 -j DROP$/m,
   ],
 ];
 describe("traffic that other settings on the node stop", () => {
@@ -176,7 +176,7 @@ describe("traffic that other settings on the node stop", () => {
         assert.equal(code, 2);
         assert.match(
           kubeIpvs("doctor").out,
-          /^fail +packets +.* get lost: there is no route to 10\.244\.1\.10/m,
+          /^fail +packets +.* are lost: there is no route to 10\.244\.1\.10/m,
         );
       } finally {
         shell(`ip route del ${kind} ${pod} metric 0; ip route replace ${routeBefore}`);

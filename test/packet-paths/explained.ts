@@ -254,7 +254,7 @@ function targetOf(path: Path, { protocol, family }: Column): Destination {
 function outcomeText(explanation: Explanation, destination: Destination): string {
   const packet = explanation.packets.at(-1);
   // The forwarding process accepts the connection before it finds that there are no endpoints.
-  const isTaken = packet?.summary.includes(" are taken by kube-ipvs ") === true;
+  const isTaken = packet?.summary.includes(" are handled by kube-ipvs ") === true;
   const isReset =
     explanation.verdict === "refused" && (explanation.forwardedTo !== undefined || isTaken);
   if (isReset) return "ECONNRESET";

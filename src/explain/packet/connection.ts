@@ -1,4 +1,4 @@
-/** Follows the packets of a connection after its first one, which has reached an endpoint. Pure. */
+/** Follows a connection's packets after the first one has reached an endpoint. Pure. */
 
 import type { IpAddress } from "../../base/ip.ts";
 import type { RealServerId } from "../../state/real-server.ts";
@@ -28,13 +28,13 @@ export interface ArrivedPacket {
   readonly isByIpvs: boolean;
 }
 
-/** The answer and later packets of a connection. */
+/** The reply and later packets of a connection. */
 export interface RestOfConnection {
   /** The rules that drop or reject packets. If there are none, the rules that may do so but cannot be evaluated. */
   readonly steps: readonly Step[];
   /** Undefined if the rules let all packets pass. */
   readonly lost?: {
-    readonly packets: "answers" | "later packets";
+    readonly packets: "replies" | "later packets";
     readonly verdict: "dropped" | "refused";
   };
 }
@@ -43,8 +43,8 @@ export interface RestOfConnection {
 type Stage = readonly [places: readonly Place[], onPath: PacketOnPath];
 
 /**
- * Follows an endpoint's answer to the client, and then, if the protocol has connections, the client's next packet.
- * Rules that match connection states or TCP flags treat these packets differently from the first one.
+ * Follows an endpoint's reply to the client and, if the protocol has connections, the client's next packet. Rules that
+ * match connection states or TCP flags treat these packets differently from the first one.
  */
 export function followConnection(
   arrived: ArrivedPacket,
@@ -59,11 +59,11 @@ export function followConnection(
   const { protocol } = arrived.packet;
   const hasHandshake = protocol === "TCP" || protocol === "SCTP";
   for (const packets of [
-    "answers",
+    "replies",
     ...(hasHandshake ? (["later packets"] as const) : []),
   ] as const) {
     const passed =
-      packets === "answers"
+      packets === "replies"
         ? followAnswer(arrived, seenSource, state)
         : followLater(arrived, state);
     const { verdict, steps } = passed;
@@ -74,9 +74,9 @@ export function followConnection(
 }
 
 /**
- * Follows an answer through the rules. It is addressed to the source that the endpoint saw, which nat translates back
- * to the client. For connections through IPVS, the answer's source becomes the Service's address before filter OUTPUT
- * and before POSTROUTING; nat sets it after these chains. Port 0 stands for the client's unknown port.
+ * Follows a reply through the rules. It is addressed to the source that the endpoint saw, which nat translates back to
+ * the client. IPVS changes the reply's source to the Service's address before filter OUTPUT and before POSTROUTING; nat
+ * does so after these chains. Port 0 stands for the client's unknown port.
  */
 function followAnswer(
   { packet, endpoint: { address, port: endpointPort }, isByIpvs }: Omit<ArrivedPacket, "steps">,
@@ -120,7 +120,7 @@ function followAnswer(
 }
 
 /**
- * Follows the client's packet after the answer. Connection tracking or IPVS translates it like the first one, without
+ * Follows the client's packet after the reply. Connection tracking or IPVS translates it like the first one, without
  * the nat rules.
  */
 function followLater(
@@ -172,7 +172,7 @@ export function followRefusal(
   );
 }
 
-/** Each stage begins with the mark that the previous one set. */
+/** Follows a packet through several stages. Each stage begins with the mark that the previous stage set. */
 function passStages(
   stages: readonly Stage[],
   state: NodeState,

@@ -30,7 +30,7 @@ export function leave(
   return { verdict, isMasqueraded, steps: [...last.steps, ...nat.steps, ...steps] };
 }
 
-/** Determines what the endpoint sees, and whether its answer reaches the client. Pure. */
+/** Determines what the endpoint sees, and whether its reply reaches the client. Pure. */
 export function deliver(arrived: ArrivedPacket, state: NodeState): EndpointPath {
   const { packet, endpoint, steps, isMasqueraded, isByIpvs } = arrived;
   const lost = { realServer: endpoint, isMasqueraded, fate: "dropped" } as const;
@@ -48,13 +48,13 @@ export function deliver(arrived: ArrivedPacket, state: NodeState): EndpointPath 
   if (lossBehind !== undefined) return { ...lost, steps, obstacle: lossBehind };
   if (state.network.unrouted.has(routeKey(packet.source, address))) {
     const link = state.network.routes.get(address)?.link;
-    const obstacle = `a route or routing rule drops its answers (ip rule; ip route get ${packet.source} from ${address} iif ${link})`;
+    const obstacle = `a route or routing rule drops its replies (ip rule; ip route get ${packet.source} from ${address} iif ${link})`;
     return { ...lost, steps, obstacle };
   }
   const rest = followConnection(arrived, source, state);
   if (rest.lost !== undefined) {
     const { packets, verdict } = rest.lost;
-    const what = packets === "answers" ? "its answers" : "the connection's later packets";
+    const what = packets === "replies" ? "its replies" : "the connection's later packets";
     const obstacle = `${what} are ${verdict}${byText(rest.steps.at(-1))}`;
     return { ...lost, steps: [...steps, ...rest.steps], obstacle };
   }
@@ -93,7 +93,7 @@ export function throughTunnel(
   return { ...way, isTunneled: true, fate: "delivered", source };
 }
 
-/** Why a remote endpoint does not answer, or why its answers are lost. Undefined if they arrive. */
+/** Why a remote endpoint does not reply, or why its replies are lost. Undefined if the client gets replies. */
 function lossBehindNode(
   { family, source, isFromNode }: Packet,
   seenSource: IpAddress | undefined,
@@ -104,7 +104,7 @@ function lossBehindNode(
   if (family === "IPv6" && isLoopback(source))
     return `packets from ${source} do not leave this node, even if a rule masquerades them`;
   if (family === "IPv4" && isLoopback(source) && !network.isLoopbackRouted)
-    return `net.ipv4.conf.all.route_localnet is 0, so this node drops answers to ${source}`;
+    return `net.ipv4.conf.all.route_localnet is 0, so this node drops replies to ${source}`;
   return isFromNode || network.isForwarding ? undefined : notForwarding(family);
 }
 
@@ -116,7 +116,7 @@ export function notForwarding(family: IpFamily): string {
 /** For example: ` by filter FORWARD: -j DROP`. */
 export function byText(step: Step | string | undefined): string {
   if (step === undefined) return "";
-  if (typeof step === "string") return ` by ${step}`;
+  if (typeof step === "string") return ` ${step}`;
   const { table, chain, rule, unless } = step;
   const doubt =
     unless === undefined
@@ -126,8 +126,8 @@ export function byText(step: Step | string | undefined): string {
 }
 
 /**
- * Why an endpoint's answers bypass this node, which must translate them back to the address that the client used.
- * Undefined if they do not bypass it. Masqueraded packets always return.
+ * Why an endpoint's replies bypass this node, which must translate them back to the address that the client used.
+ * Undefined if they pass through this node. Replies to masqueraded packets always do.
  */
 function answerObstacle(
   { packet: { source }, endpoint, isMasqueraded }: ArrivedPacket,
@@ -141,14 +141,14 @@ function answerObstacle(
   if (isLocal(source, state)) {
     const isElsewhere = state.bound.has(source) && !isOnNode;
     return isElsewhere
-      ? `the endpoint's node does not send answers for ${source} to this node`
+      ? `the endpoint's node does not send replies for ${source} to this node`
       : undefined;
   }
-  // An endpoint on the same link as the client answers it directly, unless netfilter sees the bridge's packets.
+  // An endpoint on the client's link replies directly to the client, unless netfilter sees the bridge's packets.
   const [back, out] = [network.routes.get(source), network.routes.get(endpoint.address)];
   if (back === undefined || back.link !== out?.link) return undefined;
   if (!isOnNode)
-    return `client and endpoint are both behind ${back.link}: answers do not pass through this node`;
+    return `client and endpoint are both behind ${back.link}: replies do not pass through this node`;
   if (!back.isBridge || network.isBridgeFiltered) return undefined;
-  return `answers stay within the bridge ${back.link}, where netfilter does not see them (bridge-nf-call-iptables)`;
+  return `replies stay within the bridge ${back.link}, where netfilter does not see them (bridge-nf-call-iptables)`;
 }

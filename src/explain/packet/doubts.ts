@@ -1,4 +1,4 @@
-/** Reasons why it is unknown what happens to a packet, as steps that may match. Pure. */
+/** Reasons why a packet's path is uncertain, as steps that may match. Pure. */
 import type { TrackedConnection } from "../../answer/explanation.ts";
 import type { MarkRule } from "../../state/mark-rule.ts";
 import type { NodeState } from "./node-state.ts";
@@ -10,14 +10,14 @@ export function doubt({ isFromNode }: Packet, table: string, chain: string, rule
   return { hook, table, chain, rule, entries: [], isMaybe: true };
 }
 
-/** When the table is full, the kernel first tries to remove connections that are not established. */
+/** If the conntrack table is full, the kernel drops a new connection unless it can remove one that is not established. */
 export function fullTableDoubts(packet: Packet, { network }: NodeState): readonly Step[] {
   if (network.isConntrackFull !== true) return [];
   const rule = "the table is full (net.netfilter.nf_conntrack_max)";
   return [doubt(packet, "conntrack", "entries", rule)];
 }
 
-/** Routes are looked up without a mark. A rule that selects only one of the two packets may lead elsewhere. */
+/** Routing rules that apply only because of the packet's mark, or only without it. Routes are looked up without a mark. */
 export function markDoubts(packet: Packet, mark: number, { network }: NodeState): readonly Step[] {
   const selects = ({ mark: wanted, mask, isNegated }: MarkRule, own: number): boolean =>
     (((own & mask) ^ wanted) >>> 0 === 0) !== isNegated;
@@ -34,7 +34,7 @@ function hex(value: number): string {
   return `0x${value.toString(16)}`;
 }
 
-/** Conntrack entries that send a client's datagrams to an address that is not an endpoint, if it keeps its port. */
+/** Conntrack entries that send a client's datagrams to an address that is not an endpoint, if the client reuses its port. */
 export function staleDoubts(packet: Packet, stale: readonly TrackedConnection[]): readonly Step[] {
   return stale.map(({ client, answeredBy }) =>
     doubt(packet, "conntrack", "entries", `${client} -> ${answeredBy}, which is not an endpoint`),

@@ -1,8 +1,7 @@
 /**
  * Follows the whole path of a packet, in every mode. The packet traverses raw, mangle and nat. It then reaches the
  * first of these that applies: an endpoint that rules chose, a socket to which rules redirect, IPVS, or a local
- * process. IPVS takes packets from this node before they reach the filter table, and packets from outside after INPUT.
- * Pure.
+ * process. IPVS intercepts packets from this node before the filter table, and packets from outside after INPUT. Pure.
  */
 import type { ListenerFact } from "../../answer/answers.ts";
 import { type IpAddress, type IpFamily, isLoopback, isWildcard } from "../../base/ip.ts";
@@ -36,7 +35,7 @@ import {
   type Traversal,
 } from "./traverse.ts";
 
-/** Follows the packet to each endpoint that rules may choose at random. */
+/** Follows the packet to every endpoint that a random rule may choose. */
 export function follow(packet: Packet, state: NodeState): PacketPath {
   const bridge = unfilteredBridge(packet, state);
   if (bridge !== undefined) return { steps: [], end: { kind: "forwarded", link: bridge } };
@@ -49,7 +48,7 @@ export function follow(packet: Packet, state: NodeState): PacketPath {
   return withRefusal(packet, { steps: [...entered.steps, ...doubts, ...steps], end }, state);
 }
 
-/** The bridge within which the packet stays, if netfilter does not see it there. */
+/** The bridge that the packet does not leave. Undefined if it leaves the bridge or if netfilter sees it there. */
 function unfilteredBridge(
   { source, destination, inLink, isBridged }: Packet,
   { network: { routes, bridgePeers } }: NodeState,
@@ -121,14 +120,14 @@ function followUnchosen(
     return { steps: [...passed, ...markSteps(onPath, state)], end: comesByIpvs };
   }
   if (packet.isFromNode && packet.family === "IPv6" && isLoopback(packet.source)) {
-    const by = `the receiving host, which only accepts ${packet.source} from itself`;
+    const by = `by the receiving host, which accepts ${packet.source} only from itself`;
     return { steps: passed, end: { kind: "dropped", by } };
   }
   const routed = followRouted(sent(packet, filtered.mark), state);
   return { steps: [...passed, ...routed.steps], end: routed.end };
 }
 
-/** Follows a packet to another host, and its answer. */
+/** Follows a packet to another host, and the packets that come after it. */
 function followRouted(onPath: PacketOnPath, state: NodeState): PacketPath {
   const { packet, destination: address, port } = onPath;
   const { steps, ...leaving } = leave(onPath, state);
@@ -140,7 +139,8 @@ function followRouted(onPath: PacketOnPath, state: NodeState): PacketPath {
   const rest = followConnection(arrived, seen, state);
   if (rest.lost !== undefined) {
     const { packets, verdict } = rest.lost;
-    const by = `the loss of ${packets}, which are ${verdict}${byText(rest.steps.at(-1))}`;
+    const when = packets === "replies" ? "on the way back" : "after the first reply";
+    const by = `${when}: ${packets} are ${verdict}${byText(rest.steps.at(-1))}`;
     return { steps: [...steps, ...rest.steps], end: { kind: "dropped", by } };
   }
   return {
@@ -157,13 +157,14 @@ function outLinkOf(
 }
 
 /**
- * The end of a packet to another host, if the kernel does not route it. A process that sends from an IPv4 loopback
- * address gets an error.
+ * The end of a packet to another host that the kernel does not route. Undefined if the kernel routes it. A process that
+ * sends from an IPv4 loopback address gets an error.
  */
 function unroutedEnd(packet: Packet, state: NodeState): PathEnd | undefined {
   if (outLinkOf(packet, state) === undefined) return { kind: "forwarded", link: undefined };
-  const by = forwardingObstacle(packet, state);
-  return by === undefined ? undefined : { kind: packet.isFromNode ? "refused" : "dropped", by };
+  const why = forwardingObstacle(packet, state);
+  if (why === undefined) return undefined;
+  return { kind: packet.isFromNode ? "refused" : "dropped", by: `because ${why}` };
 }
 
 /** The packet before any translation. */
@@ -177,7 +178,7 @@ function stoppedEnd({ verdict, steps }: Pick<Traversal, "verdict" | "steps">): P
   return verdict === "pass" ? undefined : { kind: verdict, by: steps.at(-1) };
 }
 
-/** The kernel looks up the mark first. */
+/** The virtual server for a packet. As in the kernel, the packet's mark takes precedence over its destination. */
 function serverOf(onPath: PacketOnPath, { servers }: NodeState): ListedServer | undefined {
   const { protocol, destination: address, port } = onPath.packet;
   const key = markKey(onPath);
@@ -199,7 +200,7 @@ function markSteps(onPath: PacketOnPath, { servers }: NodeState): readonly Step[
     : [];
 }
 
-/** Undefined if there is no virtual server. */
+/** What IPVS does with a packet. Undefined if there is no virtual server for it. */
 function balance(onPath: PacketOnPath, state: NodeState): PathEnd | undefined {
   const { packet, destination: address, port } = onPath;
   const server = serverOf(onPath, state);
@@ -207,7 +208,8 @@ function balance(onPath: PacketOnPath, state: NodeState): PathEnd | undefined {
   const weighted = server.realServers.filter(({ weight }) => weight > 0);
   if (weighted.length === 0) return { kind: "no-endpoint" };
   const taking = weighted.filter((realServer) => isFull(realServer) !== true);
-  if (taking.length === 0) return { kind: "refused", by: "the connection limits of all endpoints" };
+  if (taking.length === 0)
+    return { kind: "refused", by: "because every endpoint has reached its connection limit" };
   const endpoints = taking.map((realServer) => {
     const tunneled = throughTunnel(realServer, packet, state);
     if (tunneled !== undefined) return tunneled;
@@ -215,7 +217,7 @@ function balance(onPath: PacketOnPath, state: NodeState): PathEnd | undefined {
     // A real server with port 0 gets the packet at the destination port.
     const realPort = realServer.port === 0 ? port : realServer.port;
     const balanced = { ...onPath, destination, port: realPort, virtual: { address, port } };
-    // IPVS sends all packets through OUTPUT, without nat, except those from outside to local processes.
+    // IPVS sends packets through OUTPUT without nat, except packets from outside to local processes.
     const goesUp = !packet.isFromNode && isLocal(destination, state);
     const path = toEndpoint(balanced, goesUp ? deliveryPlaces : outputPlaces, state);
     if (isFull(realServer) === false) return path;
@@ -224,7 +226,7 @@ function balance(onPath: PacketOnPath, state: NodeState): PathEnd | undefined {
   return { kind: "balanced", isByIpvs: true, endpoints };
 }
 
-/** Shows that it is unknown whether the real server accepts connections. */
+/** A step that means: it is unknown whether the connection limit excludes the real server. */
 function limitStep(realServer: RealServer): Step {
   const rule = `limit of ${realServer.limit?.upper} connections`;
   const chain = realServerKey(realServer);
@@ -273,7 +275,7 @@ function toEndpoint(
 ): EndpointPath {
   const { packet } = onPath;
   const endpoint = { address: onPath.destination, port: onPath.port };
-  // IPVS looks up the route before it sends the packet through the rules.
+  // IPVS looks up the route before the packet traverses these rules.
   const unrouted = onPath.virtual === undefined ? undefined : missingRoute(endpoint, state);
   if (unrouted !== undefined) return unrouted;
   const { verdict, steps, mark } = passTables(places, onPath, state);
@@ -295,7 +297,10 @@ function toEndpoint(
     : { realServer: endpoint, steps: passed, fate: leaving.verdict, isMasqueraded: false };
 }
 
-/** The kernel loses a TCP reset from another host's address to a loopback address. UDP senders get an error directly. */
+/**
+ * Whether the client sees a rejection. The kernel drops a TCP reset from another host's address to a loopback address.
+ * UDP senders get an error without a packet.
+ */
 function reachesClient({ packet, destination }: PacketOnPath, state: NodeState): boolean {
   const { isFromNode, protocol, source } = packet;
   return !(isFromNode && protocol === "TCP" && isLoopback(source)) || isHere(destination, state);

@@ -9,13 +9,13 @@ import { isFull } from "./connection-limit.ts";
 import type { ListedServer } from "./node-state.ts";
 import type { Packet } from "./packet.ts";
 
-/** A scheduler's table: the real server for a packet, and for the packet's hash with an offset. */
+/** A scheduler's table: returns the real server for the packet's hash plus an offset. */
 type Lookup = (offset: number) => RealServer | undefined;
 
 /**
- * The real server for a client. Real servers must be in the kernel's order. Undefined if the choice cannot be known: for
- * other schedulers, if the unknown source port is hashed too, or if it depends on values that the kernel does not show.
- * The kernel rejects the client if the returned real server does not accept connections.
+ * The real server that the scheduler chooses for a client. Real servers must be in the kernel's order. Undefined for
+ * other schedulers, if the unknown source port is hashed too, or if the choice depends on values that the kernel does
+ * not show. The kernel rejects the client if the returned real server does not accept connections.
  */
 export function hashedServer(
   { virtualServer, realServers }: ListedServer,
@@ -71,12 +71,12 @@ function folded(address: IpAddress): number {
   return all >>> 0;
 }
 
-/** IP_VS_MH_TAB_SIZE, and IP_VS_MH_TAB_BITS, which limits the turns that a weight can have. */
+/** IP_VS_MH_TAB_SIZE, and IP_VS_MH_TAB_BITS, which limits a real server's turns. */
 const maglevSize = 4_093;
 const maglevBits = 6;
 const maglevKeys = [2_654_435_761n, 2_654_446_892n] as const;
 
-/** Undefined if a real server has weight 0: the table then depends on its earlier weight. */
+/** Undefined if a real server has weight 0, because the table then depends on its earlier weight. */
 function maglevLookup(realServers: readonly RealServer[], source: IpAddress): Lookup | undefined {
   const weights = realServers.map(({ weight }) => weight);
   if (weights.length === 0 || weights.includes(0)) return undefined;

@@ -1,4 +1,4 @@
-/** Evaluates other software's matches, which kube-ipvs never writes, as `iptables-save` prints them. Pure. */
+/** Evaluates other software's matches, in the form that `iptables-save` prints. kube-ipvs never writes them. Pure. */
 
 import type { NftHook as Hook } from "../../state/nft-rule.ts";
 import { type Direction, findEntry } from "./find-entry.ts";
@@ -7,7 +7,7 @@ import { isLink } from "./match-rule.ts";
 import { isHere, type NodeState } from "./node-state.ts";
 import { lowestClientPort, type PacketOnPath } from "./packet.ts";
 
-/** Undefined if it is unknown whether all match. False if one certainly does not. */
+/** Whether the packet matches all `texts`. Undefined if that is unknown. False if one of them certainly does not match. */
 export function matchOthers(
   texts: readonly string[],
   at: PacketAtRule & { readonly hook: Hook },
@@ -61,7 +61,7 @@ function isProtocol(name: string, { onPath: { packet } }: PacketAtRule): boolean
 type Ports = readonly [first: number, last: number];
 const clientPorts: Ports = [lowestClientPort, 65_535];
 
-/** The client's exact port is unknown. An endpoint's answer comes from the endpoint's port. */
+/** The client's exact port is unknown. A reply comes from the endpoint's port. */
 function matchWords(words: readonly string[], { onPath }: PacketAtRule): boolean | undefined {
   const { port, stage, endpointPort = 0 } = onPath;
   const [source, destination]: readonly [Ports, Ports] =
@@ -93,7 +93,7 @@ function matchWords(words: readonly string[], { onPath }: PacketAtRule): boolean
   return isMatch;
 }
 
-/** Undefined if the set was not read, or if it has ports and the packet's port is unknown. */
+/** Whether the set contains the packet. Undefined if the set was not read, or if it has ports and the port is unknown. */
 function isInSet(text: string, { onPath }: PacketAtRule, { sets }: NodeState): boolean | undefined {
   const [, not, name = "", ends = ""] =
     /^(! )?--match-set (\S+) ((?:src|dst)(?:,(?:src|dst))*)$/.exec(text) ?? [];
@@ -113,7 +113,7 @@ function isInSet(text: string, { onPath }: PacketAtRule, { sets }: NodeState): b
   return negated(not, findEntry(set, onPath, directions) !== undefined);
 }
 
-/** `80,8000:8080`. */
+/** Whether a list such as `80,8000:8080` contains all ports in a range. Undefined if it contains only some. */
 function isPort(list: string, [lowest, highest]: Ports): boolean | undefined {
   const ranges = list.split(",").map((range) => range.split(":").map(Number));
   if (ranges.some(([first = 0, last = first]) => first <= lowest && highest <= last)) return true;
@@ -132,7 +132,7 @@ function hasFlags(mask: string, set: string, stage: PacketOnPath["stage"]): bool
   return seen.length === wanted.length && seen.every((flag) => wanted.includes(flag));
 }
 
-/** Empty if packets have no output link at this hook. */
+/** The packet's output link. Empty if packets have no output link at this hook. */
 function outLinkOf(
   { hook, onPath: { destination } }: PacketAtRule & { readonly hook: Hook },
   state: NodeState,

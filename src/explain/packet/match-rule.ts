@@ -56,7 +56,7 @@ function isMatch(
       return true;
     case "chance":
       return at.draw();
-    // The traced client is not in any list.
+    // The traced client is assumed not to be in any list.
     case "recent-check":
       return false;
     case "source":

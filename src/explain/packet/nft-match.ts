@@ -1,6 +1,6 @@
 /**
- * Evaluates the expressions of an nftables rule for a packet. A register stores bytes and a mask of the bits that are
- * known. A rule therefore matches, does not match, or may match. Pure.
+ * Evaluates the expressions of an nftables rule for a packet. A register stores bytes, and a mask of the bits that are
+ * known. Because some bits are unknown, the result may be "may match". Pure.
  */
 import type {
   NftElement,
@@ -23,16 +23,16 @@ import {
 export interface NftMatch {
   /** False if it is unknown whether the rule matches. */
   readonly isCertain: boolean;
-  /** `unknown`: an expression that is not evaluated decides. Undefined if evaluation continues with the next rule. */
+  /** `unknown`: the verdict depends on an expression that is not evaluated. Undefined if the next rule is evaluated. */
   readonly verdict?: NftVerdict | { readonly kind: "unknown" };
 }
 
 interface Registers extends Value {
-  /** Registers with an unknown link that is not the loopback link. */
+  /** Registers that contain a link that is not the loopback link, but is otherwise unknown. */
   readonly notLoopback: Set<number>;
 }
 
-/** Undefined if the rule does not match. */
+/** What the rule does with the packet. Undefined if the rule does not match. */
 export function matchNftRule({ expressions }: NftRule, place: NftPlace): NftMatch | undefined {
   const registers: Registers = { ...unknown(96), notLoopback: new Set() };
   let isCertain = true;
@@ -53,7 +53,7 @@ export function matchNftRule({ expressions }: NftRule, place: NftPlace): NftMatc
   return { isCertain };
 }
 
-/** Undefined if it is unknown whether the expression matches. */
+/** Whether the expression matches. Undefined if that is unknown. */
 function evaluate(one: NftExpression, registers: Registers, place: NftPlace): boolean | undefined {
   switch (one.kind) {
     case "load":
@@ -102,7 +102,7 @@ function compare(
   operator: Extract<NftExpression, { kind: "compare" }>["operator"],
   value: Uint8Array,
 ): boolean | undefined {
-  // One known bit that differs is enough.
+  // The values differ if a single known bit differs.
   const differs = value.some((byte, at) => ((byte ^ (bytes[at] ?? 0)) & (mask[at] ?? 0)) !== 0);
   const isEquality = operator === "==" || operator === "!=";
   if (isEquality && differs) return operator === "!=";
@@ -114,7 +114,7 @@ function compare(
   }[operator];
 }
 
-/** `none`: the set does not contain the value. Undefined: unknown. */
+/** The element that contains the value, or `none` if the set does not contain it. Undefined if that is unknown. */
 function findElement(
   { elements, isInterval }: NftSet,
   value: Value,

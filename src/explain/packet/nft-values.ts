@@ -1,4 +1,4 @@
-/** The values that expressions of nftables rules load from a packet, as far as they are known. Pure. */
+/** The values that an nftables rule's expressions load from a packet, as far as they are known. Pure. */
 import { familyOf, type IpAddress, type IpFamily, ipAddressToBytes } from "../../base/ip.ts";
 import { protocolNumbers } from "../../base/protocol.ts";
 import type { NftBaseChain, NftSet, NftSource } from "../../state/nft-rule.ts";
@@ -9,13 +9,13 @@ export interface NftPlace {
   readonly chain: NftBaseChain;
   readonly onPath: PacketOnPath;
   readonly state: NodeState;
-  /** Whether the packet passes an unknown port of a bridge. */
+  /** Whether the packet enters or leaves through a bridge port that is unknown. */
   readonly isBridgePort: boolean;
   /** Finds a set of the rule's table. */
   readonly setOf: (name: string) => NftSet | undefined;
 }
 
-/** The bits that are set in `mask` are known. */
+/** A value of which only the bits that are set in `mask` are known. */
 export interface Value {
   readonly bytes: Uint8Array;
   readonly mask: Uint8Array;
@@ -42,7 +42,7 @@ const etherTypes: Readonly<Record<IpFamily, readonly number[]>> = {
   IPv6: [0x86, 0xdd],
 };
 
-/** NFT_META_*. */
+/** The value for an NFT_META_* key. */
 function metaValue(key: number, place: NftPlace): Value {
   const { packet, mark } = place.onPath;
   switch (key) {
@@ -72,7 +72,7 @@ function protocolNumber({ packet: { protocol, family } }: PacketOnPath): number 
   return protocolNumbers[protocol];
 }
 
-/** Undefined if the link is unknown. Empty if packets have no input link at this hook. */
+/** The packet's input link. Undefined if it is unknown. Empty if packets have no input link at this hook. */
 function inLinkOf({
   chain: { hook },
   isBridgePort,
@@ -94,24 +94,24 @@ function outLinkOf({ chain: { hook }, isBridgePort, ...place }: NftPlace): strin
   return isHere(destination, state) ? "lo" : state.network.routes.get(destination)?.link;
 }
 
-/** Whether a value is a link other than the loopback link, even if it is unknown which one. */
+/** Whether the value is a link other than the loopback link, even if the link is unknown. */
 export function isOtherLink(source: NftSource, place: NftPlace): boolean {
   if (source.from !== "meta" || source.key < 4 || source.key > 7) return false;
   return (source.key % 2 === 0 ? inLinkOf(place) : outLinkOf(place)) !== "lo";
 }
 
-/** Linux's loopback link has the name `lo` and the index 1. */
+/** Whether a name or index is the loopback link's. Linux names it `lo` and gives it the index 1. */
 export function isLoopback(value: Uint8Array): boolean {
   const loopback = value.length === 4 ? hostWord(1) : linkValue("lo");
   return order(value, loopback.bytes) === 0;
 }
 
-/** Only the index of the loopback link is known. */
+/** A link's index, which is known only for the loopback link. */
 function indexValue(link: string | undefined): Value {
   return link === "lo" ? hostWord(1) : unknown(4);
 }
 
-/** IFNAMSIZ bytes. */
+/** A link's name, padded to IFNAMSIZ bytes. */
 function linkValue(name: string | undefined): Value {
   if (name === undefined) return unknown(16);
   const bytes = new Uint8Array(16);
@@ -122,7 +122,7 @@ function linkValue(name: string | undefined): Value {
 /** NF_IP_PRI_CONNTRACK. */
 const trackingPriority = -200;
 
-/** NFT_CT_*. */
+/** The value for an NFT_CT_* key. */
 function ctValue(key: number, { chain, onPath }: NftPlace): Value {
   const { packet, destination, port, stage } = onPath;
   const { hook, priority, isBridge } = chain;
@@ -151,8 +151,8 @@ function fibValue({ result, flags }: Extract<NftSource, { from: "fib" }>, place:
 }
 
 /**
- * `fib saddr . iif oif missing`, as firewalld writes it: whether there is a route to the source, through the link on which
- * the packet comes in. The kernel does not look up routes for the loopback link. NFTA_FIB_F_SADDR is 1, IIF is 8 and
+ * The value of `fib saddr . iif oif missing`, as firewalld writes it: whether there is a route to the source through the
+ * packet's input link. The kernel does not look up routes for the loopback link. NFTA_FIB_F_SADDR is 1, IIF is 8 and
  * PRESENT is 32.
  */
 function routeBackValue(flags: number, { chain, onPath, state }: NftPlace): Value {
@@ -167,7 +167,7 @@ function routeBackValue(flags: number, { chain, onPath, state }: NftPlace): Valu
   return known([isPresent ? 1 : 0, 0, 0, 0]);
 }
 
-/** The addresses and the protocol are known. */
+/** The IP header, of which only the addresses and the protocol are known. */
 function networkHeader(onPath: PacketOnPath): Value {
   const { packet, destination } = onPath;
   const header = unknown(40);
@@ -184,7 +184,7 @@ function networkHeader(onPath: PacketOnPath): Value {
   return header;
 }
 
-/** The ports (the client's in part), TCP flags and the type of ICMP messages are known. */
+/** The transport header. The ports (the client's only in part), TCP flags and the ICMP type are known. */
 function transportHeader({ packet, port, stage, endpointPort = 0 }: PacketOnPath): Value {
   const isAnswer = stage === "answer";
   const header = unknown(20);
@@ -206,7 +206,7 @@ function transportHeader({ packet, port, stage, endpointPort = 0 }: PacketOnPath
   put(portAt, known >> 8, known & 0xff);
   header.bytes[clientAt] = 0x80;
   header.mask[clientAt] = 0x80;
-  // SYN; SYN and ACK; ACK.
+  // The flags are SYN in the first packet, SYN and ACK in the reply, and ACK in later packets.
   if (packet.protocol === "TCP")
     put(13, { first: 0x02, answer: 0x12, later: 0x10, refusal: 0 }[stage ?? "first"]);
   return header;

@@ -15,7 +15,7 @@ import {
 export interface ListedRule {
   /** The text after `-A CHAIN `. */
   readonly text: string;
-  /** Undefined if kube-ipvs never writes the target and the target decides a packet's fate. */
+  /** Undefined if the target decides what happens to a packet and kube-ipvs never writes such a target. */
   readonly rule?: Rule;
   /** Only if `rule` is undefined. */
   readonly matches?: Rule["matches"];
@@ -83,7 +83,7 @@ export interface NodeNetwork {
   readonly addresses: ReadonlySet<IpAddress>;
   /** Routes to addresses of other hosts. Addresses without a route are not included. */
   readonly routes: ReadonlyMap<IpAddress, KnownRoute>;
-  /** Packets that have no route, or only a route or routing rule that drops them, by {@link routeKey}. */
+  /** Packets that have no route, or whose route or routing rule drops them, by {@link routeKey}. */
   readonly unrouted: ReadonlySet<string>;
   /** Listening sockets. A virtual server at the same address and port has the same key. */
   readonly listeners: ReadonlySet<ServerKey>;
@@ -97,16 +97,16 @@ export interface NodeNetwork {
   readonly isLoopbackRouted: boolean;
   /** The link through which the client's packets come in. Undefined if rp_filter is not strict there. */
   readonly strictLink?: string;
-  /** Other links through which a client's packets may come in, and that would drop them because of a strict rp_filter. */
+  /** By client: other links on which its packets may arrive, but where a strict rp_filter would drop them. */
   readonly strictLinks: ReadonlyMap<IpAddress, readonly string[]>;
   readonly markRules: readonly MarkRule[];
   /** The link for tunnels, if a routing rule delivers all its packets on this node. */
   readonly deliveringLink?: string;
-  /** Addresses in the network of the bridge behind which the client is. The client reaches them without this node. */
+  /** Addresses in the network of the client's bridge, which the client reaches without this node. */
   readonly bridgePeers: ReadonlySet<IpAddress>;
   /** bridge-nf-call-iptables or bridge-nf-call-ip6tables. If 0, packets between ports of a bridge bypass netfilter. */
   readonly isBridgeFiltered: boolean;
-  /** The bridges of links, by the link's name. Only if an nftables chain belongs to a link. */
+  /** The bridge of each bridge port, by the port's name. Undefined if no nftables chain belongs to a link. */
   readonly bridgesOfPorts?: ReadonlyMap<string, string>;
 }
 

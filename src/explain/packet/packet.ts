@@ -19,7 +19,7 @@ export interface Packet {
   readonly isBridged: boolean;
 }
 
-/** The lowest port of clients. By default, Linux, macOS and Windows choose this or a higher port for a connection. */
+/** The lowest source port of clients. By default, Linux, macOS and Windows choose this port or a higher one. */
 export const lowestClientPort = 32_768;
 
 /** A packet on its path. DNAT and IPVS change the destination; rules change the mark. */
@@ -29,19 +29,19 @@ export interface PacketOnPath {
   readonly port: number;
   readonly mark: number;
   /**
-   * Undefined for the connection's first packet. `answer` and `later` packets belong to an established connection.
-   * `refusal` is this node's ICMP error "port unreachable".
+   * `answer`: an endpoint's reply. `later`: the client's next packet. `refusal`: this node's ICMP error "port
+   * unreachable". Undefined for the connection's first packet.
    */
   readonly stage?: "answer" | "later" | "refusal";
-  /** The source port of the answer. */
+  /** The source port of the reply. Undefined for packets from the client. */
   readonly endpointPort?: number;
   /** The original destination (the virtual server), after IPVS has changed it. */
   readonly virtual?: { readonly address: IpAddress; readonly port: number };
 }
 
 /**
- * Whether a packet belongs to a connection in chains before connection tracking, such as those of the raw table. Packets
- * that IPVS sends and packets from the loopback link already do.
+ * Whether a packet already belongs to a connection in the chains before connection tracking, such as those of the raw
+ * table. This is true for packets that IPVS sends and for packets from the loopback link.
  */
 export function isTrackedEarly(hook: NftHook, { packet, virtual }: PacketOnPath): boolean {
   switch (hook) {

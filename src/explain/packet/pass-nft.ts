@@ -5,7 +5,7 @@ import type { NodeState } from "./node-state.ts";
 import type { PacketOnPath } from "./packet.ts";
 import type { Step } from "./traverse.ts";
 
-/** Priorities from `first` up to, but not including, `end`. With `unsure`, packets may bypass the chains. */
+/** Priorities from `first` up to, but not including, `end`. If `unsure`, packets may bypass the chains. */
 export type Priorities = readonly [first: number, end: number, certainty?: "unsure"];
 
 export interface NftPassage {
@@ -59,9 +59,9 @@ export function passNft(
 }
 
 /**
- * Whether a packet passes a chain. The port through which it enters or leaves a bridge is unknown. If br_netfilter is
+ * Whether a packet traverses a chain. The port through which it enters or leaves a bridge is unknown. If br_netfilter is
  * on, the kernel may translate or route a packet inside the bridge. The packet may then traverse a chain of the
- * `bridge` family with different addresses, or bypass it.
+ * `bridge` family with different addresses, or bypass that chain.
  */
 function passageOf(
   { hook, devices, isBridge = false, isNat = false }: NftBaseChain,
@@ -85,7 +85,7 @@ function passageOf(
 /** Limits the depth of jumps, as the kernel does. */
 const maxDepth = 16;
 
-/** If `isCertain` is false, the packet may not reach this chain, so none of its rules decides. */
+/** If `isCertain` is false, the packet may not reach this chain, so its rules do not determine the verdict. */
 function walkChain(name: string, walk: Walk, isCertain: boolean, depth: number): End {
   const { chain, onPath, state, isBridgePort } = walk;
   const { chains, sets } = state.nft ?? noNftRules;

@@ -4,7 +4,7 @@ import type { RealServerId } from "../../state/real-server.ts";
 import type { Step } from "./traverse.ts";
 
 export type PathEnd =
-  /** IPVS or rules choose one of the endpoints. `rest` is the end of packets for which no rule chooses an endpoint. */
+  /** IPVS or rules choose one of the endpoints. `rest` says what happens to packets for which no rule chooses one. */
   | {
       readonly kind: "balanced";
       readonly isByIpvs: boolean;
@@ -13,13 +13,13 @@ export type PathEnd =
       /** The endpoint that the scheduler chooses for this client. Undefined if it is not predicted. */
       readonly scheduled?: RealServerId;
     }
-  /** A rule rejects or drops the packet. If `by` is text, it names a different cause. */
+  /** The packet is rejected or dropped. `by` is the rule, or a phrase that names another cause, such as `by …`. */
   | { readonly kind: "refused" | "dropped"; readonly by: Step | string | undefined }
   /** The virtual server has no real server with a non-zero weight, so IPVS answers "port unreachable". */
   | { readonly kind: "no-endpoint" }
   /** kube-ipvs receives the packet on a socket and connects to one of the endpoints. */
   | { readonly kind: "taken"; readonly endpoints: readonly EndpointPath[] }
-  /** kube-ipvs does not listen on the planned port. */
+  /** Rules redirect the packet to a port on which kube-ipvs should listen, but does not. */
   | { readonly kind: "unheard"; readonly port: number }
   /** The packet does not belong to a Service. A local process gets it, if one is listening. */
   | { readonly kind: "node" }
@@ -37,11 +37,11 @@ export interface EndpointPath {
   readonly steps: readonly Step[];
   readonly fate: "delivered" | "dropped" | "refused";
   readonly isMasqueraded: boolean;
-  /** The real server is a node, which gets the packet through a tunnel and answers the client. */
+  /** The real server is a node, which gets the packet through a tunnel and replies to the client. */
   readonly isTunneled?: true;
   /** Source address that the endpoint sees. Undefined if it is an unknown address of this node. */
   readonly source?: IpAddress;
-  /** Why packets or their answers are lost. Undefined if they are not. */
+  /** Why packets or their replies are lost. Undefined if none are lost. */
   readonly obstacle?: string;
 }
 

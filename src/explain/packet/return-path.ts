@@ -8,8 +8,8 @@ import type { PacketPath, PathEnd } from "./path.ts";
 import type { Step } from "./traverse.ts";
 
 /**
- * The end of a packet whose source the node cannot reach: both answers and rejections are lost. A strict rp_filter
- * accepts packets only on the link that leads back to their source.
+ * The end of a packet whose source the node cannot reach, so that replies and rejections are lost. A strict rp_filter
+ * accepts packets only on the link that leads back to their source. Undefined if the kernel accepts the packet.
  */
 export function returnPathEnd(
   { source, inLink, isFromNode }: Packet,
@@ -17,7 +17,7 @@ export function returnPathEnd(
 ): PathEnd | undefined {
   if (isFromNode) return undefined;
   if (inLink === "" || inLink !== network.strictLink) {
-    const by = `the missing return path: there is no route to ${source}, or the route rejects packets (ip route get ${source})`;
+    const by = `because of the missing return path: there is no route to ${source}, or the route rejects packets (ip route get ${source})`;
     return network.unrouted.has(routeKey(source)) ? { kind: "dropped", by } : undefined;
   }
   const back = network.routes.get(source)?.link;
@@ -26,11 +26,11 @@ export function returnPathEnd(
     back === undefined
       ? `there is no route to ${source}`
       : `the route to ${source} leaves through ${back}`;
-  const by = `the strict reverse-path check: rp_filter of ${inLink} is 1, and ${route}`;
+  const by = `by the strict reverse-path check: rp_filter of ${inLink} is 1, and ${route}`;
   return { kind: "dropped", by };
 }
 
-/** A strict rp_filter drops packets that arrive through another link than the one that leads back to the client. */
+/** A strict rp_filter drops packets that arrive through a link other than the one that leads back to the client. */
 export function arrivalDoubts(packet: Packet, { network }: NodeState): readonly Step[] {
   const { source, inLink, isFromNode } = packet;
   const links = network.strictLinks.get(source) ?? [];
@@ -51,6 +51,6 @@ export function withRefusal(
   const refusal = followRefusal(packet, state);
   const passed = [...steps, ...refusal.steps.filter(({ isMaybe }) => isMaybe)];
   if (refusal.verdict === "pass") return { steps: passed, end };
-  const by = `the loss of the answer "port unreachable", which is ${refusal.verdict}${byText(refusal.steps.at(-1))}`;
+  const by = `on the way back: the ICMP error "port unreachable" is ${refusal.verdict}${byText(refusal.steps.at(-1))}`;
   return { steps: passed, end: { kind: "dropped", by } };
 }

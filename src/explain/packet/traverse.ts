@@ -139,8 +139,8 @@ export function passTables(
 }
 
 /**
- * If nftables chains with the table's priority would stop the packet differently, returns their steps. The chain that
- * was created last is called first, and the order of creation cannot be read.
+ * If nftables chains with the table's priority would stop the packet differently, returns their steps. The kernel calls
+ * the chain that was created last first, but does not report the order of creation.
  */
 function rivalSteps(
   hook: Hook,
@@ -184,12 +184,12 @@ export function filterHooks(
 }
 
 /**
- * NF_IP_PRI_NAT_SRC - 1: the priority at which IPVS takes packets from INPUT. A chain with the same priority is called
- * before IPVS if it was created later, which cannot be read.
+ * NF_IP_PRI_NAT_SRC - 1: the priority at which IPVS intercepts packets in INPUT. A chain with the same priority is called
+ * before IPVS if it was created later, which the kernel does not report.
  */
 const ipvsPriority = 99;
 
-/** The chains that a packet traverses after nat. With `isForIpvs`, only those before IPVS takes it. */
+/** The chains that a packet traverses after nat. If `isForIpvs`, only the chains before IPVS intercepts the packet. */
 export function filterPlaces(hooks: readonly Hook[], isForIpvs = false): readonly Place[] {
   return hooks.flatMap((hook): readonly Place[] => {
     const filter: readonly Place[] = isForIpvs
@@ -213,7 +213,7 @@ export function filterPlaces(hooks: readonly Hook[], isForIpvs = false): readonl
   });
 }
 
-/** The OUTPUT chains, except nat. IPVS sends packets there with the endpoint as their destination. */
+/** The OUTPUT chains except nat, through which IPVS sends packets whose destination is already the endpoint. */
 export const outputPlaces: readonly Place[] = [
   ...firstPlaces("OUTPUT"),
   ...filterPlaces(["OUTPUT"]),
@@ -229,13 +229,13 @@ export const lastPlaces: readonly Place[] = [
   ["POSTROUTING", [priorities.mangle, everyPriority[1]]],
 ];
 
-/** The chains of the link through which a packet leaves, which see its final addresses. */
+/** The chains of the output link. They see the packet's final addresses. */
 export const linkPlaces: readonly Place[] = [["EGRESS", everyPriority]];
 
 /** `return` means that the calling chain continues after the jump. */
 type End = "accept" | "dropped" | "refused" | "return";
 
-/** If `isCertain` is false, the packet may not reach this chain, so none of its rules decides. */
+/** If `isCertain` is false, the packet may not reach this chain, so its rules do not determine the verdict. */
 function walkChain(chain: string, context: Context, depth: number, isCertain = true): End {
   const { hook, table, state, draw } = context;
   const rules = depth > maxDepth ? [] : (state.chains.get(chainKey(table, chain)) ?? []);
@@ -266,7 +266,7 @@ function walkChain(chain: string, context: Context, depth: number, isCertain = t
 }
 
 /**
- * Whether a match is undecided because the client's link is unknown. Excludes our own rules: they match pods' links.
+ * Whether a match cannot be evaluated because the client's link is unknown. Our own rules match only pods' links.
  */
 function isUnknownLink(match: Match, chain: string, { hasInLink, onPath }: PacketAtRule): boolean {
   const { isFromNode, inLink } = onPath.packet;
@@ -280,7 +280,7 @@ function isUnknownLink(match: Match, chain: string, { hasInLink, onPath }: Packe
   );
 }
 
-/** Records what a rule would do if it may match or if its target is not evaluated. */
+/** Records a rule that may match, or whose target is not evaluated. */
 function pushDoubt(step: Step, target: Target | undefined, context: Context, depth: number): void {
   switch (target?.kind) {
     case "none":

@@ -7,7 +7,7 @@ import type { ListedRule } from "../packet/node-state.ts";
 const otherMatch =
   /(?:! +)?-(?:[iop] +(?:"[^"]*"|\S+)|m +\S+(?:(?! -[mjg] )(?: +"(?:[^"\\]|\\.)*"| +\S+))*)(?: +|$)/y;
 
-/** Targets that may change a packet's path, so ignoring them would be wrong. Other targets are ignored. */
+/** Targets that may change a packet's path. All other targets are ignored. */
 const decidingTarget =
   /^-j (?:[DS]NAT|REDIRECT|TPROXY|NFQUEUE|NETMAP|SYNPROXY|QUEUE|TARPIT|CT|NOTRACK|MARK|MASQUERADE)\b/;
 
@@ -34,7 +34,7 @@ export function parseListedRule(text: string): ListedRule {
   return { text, rule: { matches, target }, others, ...(isGoto ? { isGoto } : {}) };
 }
 
-/** Other software's sets may be unreadable, so whether such a match applies may be unknown. */
+/** Whether a match refers to other software's set. If that set cannot be read, the match cannot be evaluated. */
 function isOtherSet(match: Match): boolean {
   return match.kind === "set" && !match.name.startsWith("KUBE-");
 }

@@ -54,8 +54,8 @@ export async function readConnections(
 }
 
 /**
- * The kernel sets the timeout to 60 seconds at each SYN of the client. Entries with this or less time left have waited
- * for at least 2 seconds.
+ * The kernel sets the timeout to 60 seconds at each SYN of the client. A client whose
+ * entry expires within this time has waited for at least 2 seconds.
  */
 const unansweredExpirySeconds = 58;
 

@@ -99,7 +99,7 @@ async function readDeliveringLink(
   return route?.isLocal === true ? { deliveringLink: name } : {};
 }
 
-/** Empty if no chain belongs to a link. */
+/** The bridge of each bridge port. Empty if no chain belongs to a link. */
 async function readBridgesOfPorts(
   { links }: Pick<ExplainReaders, "links">,
   nft: Readonly<Record<IpFamily, NftRuleset>>,

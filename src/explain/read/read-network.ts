@@ -12,12 +12,12 @@ export interface NetworkQuery {
   readonly addresses: readonly NodeAddress[];
   /** Addresses whose routes are read: clients, destinations and endpoints. */
   readonly peers: Iterable<IpAddress>;
-  /** If given, reads whether the kernel routes the other addresses' answers to it. */
+  /** If given, reads whether the kernel routes the peers' replies to this client. */
   readonly client?: IpAddress | undefined;
   /** The client's input interface, as given by the operator. */
   readonly inLink?: string | undefined;
   readonly bridgesOfPorts?: ReadonlyMap<string, string>;
-  /** The client, if its packets may come in through any link. */
+  /** A client whose packets may arrive on any link. */
   readonly stranger?: IpAddress | undefined;
 }
 
@@ -79,7 +79,7 @@ export async function readNetwork(
   };
 }
 
-/** Kinds of links through which packets of clients outside the cluster's networks do not come in. */
+/** Kinds of links on which packets from clients outside the cluster's networks do not arrive. */
 const innerKinds = /^(?:bridge|dummy|vxlan|geneve|ipip|sit|gre|ip6tnl|wireguard)$/;
 
 /** The kernel applies the larger of the two settings; 2 is the loose check. IPv6 has no such setting. */
@@ -97,7 +97,7 @@ const forwarding: Readonly<Record<IpFamily, string>> = {
   IPv6: "net/ipv6/conf/all/forwarding",
 };
 
-/** If a client is given, also reads whether the peers' answers are routed to it. */
+/** If a client is given, also reads whether the peers' replies are routed to it. */
 async function readRoutes(
   { routes }: Pick<KernelReaders, "routes">,
   peers: Iterable<IpAddress>,

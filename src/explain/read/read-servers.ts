@@ -23,7 +23,7 @@ export async function readSets(
   return listed;
 }
 
-/** Returns the sets that other software's rules refer to. Skips sets that packets cannot be compared with. */
+/** Returns the sets that other software's rules refer to. Skips sets whose entries cannot be compared with a packet. */
 export async function readOtherSets(
   { ipSets }: Pick<KernelReaders, "ipSets">,
   family: IpFamily,

@@ -102,7 +102,7 @@ const cases: readonly Case[] = [
     verdict: "warn",
     node: {
       packets: packetsFrom("elsewhere", {
-        cause: "get lost: net.ipv6.conf.all.forwarding is 0, so this node forwards nothing",
+        cause: "are lost: net.ipv6.conf.all.forwarding is 0, so this node forwards nothing",
         isCertain: true,
       }),
     },

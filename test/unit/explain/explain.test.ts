@@ -133,8 +133,14 @@ describe("explain", () => {
         return { summary, losses, doubts: doubts.map(({ chain, rule }) => `${chain} ${rule}`) };
       };
       const all = await explainedWith(4, 5);
-      assert.match(all.summary, /are refused by the connection limits of all endpoints$/);
-      assert.equal(all.losses[0]?.cause, "are refused by the connection limits of all endpoints");
+      assert.match(
+        all.summary,
+        /are refused because every endpoint has reached its connection limit$/,
+      );
+      assert.equal(
+        all.losses[0]?.cause,
+        "are refused because every endpoint has reached its connection limit",
+      );
       assert.match((await explainedWith(4, 1)).summary, /are balanced over 1 of 2 endpoints/);
       const some = await explainedWith(3, 1);
       assert.match(some.summary, /are balanced over 2 of 2 endpoints/);
@@ -199,23 +205,23 @@ describe("explain", () => {
       const dropsAnswers: typeof routeTo = async (address, ...from: readonly unknown[]) =>
         from.length === 0 ? await routeTo(address) : undefined;
       const { packets } = await explained(onNode, client, web, [], () => [], dropsAnswers);
-      assert.match(packets[0]?.summary ?? "", /drops its answers/);
+      assert.match(packets[0]?.summary ?? "", /drops its replies/);
       assert.equal(packets[0]?.planned, undefined);
     });
   });
 
-  it("names clients whose answers are lost", async () => {
+  it("names the clients that never receive replies", async () => {
     const spec = { externalTrafficPolicy: "Local", externalIPs: ["198.18.0.10"] };
     const destination = { ...web, address: ip("198.18.0.10") };
     await withNode(
       [service({ type: "NodePort", spec }), endpointSlice({ endpoints: [there] })],
       async (onNode) => {
         const { summary } = await explained(onNode, client, destination);
-        assert.match(summary, /not masqueraded, but the answers get lost: .* both behind eth0/);
+        assert.match(summary, /not masqueraded, but the replies are lost: .* both behind eth0/);
         assert.match((await explained(onNode, pod, destination)).summary, /not masqueraded$/);
         assert.match(
           (await explained(onNode, "node", destination)).summary,
-          /does not send answers for 198\.18\.0\.10 to this node/,
+          /does not send replies for 198\.18\.0\.10 to this node/,
         );
       },
     );

@@ -297,7 +297,7 @@ describe("explain with third-party nftables rules", () => {
     );
     assert.match(
       (await forward({ established: state(2) })).summary,
-      /answers are dropped by inet fw input: established$/,
+      /replies are dropped by inet fw input: established$/,
     );
     const passing = await explainedWith(ruleset({ hook: "FORWARD", rules: { new: state(8) } }));
     assert.match(passing.summary, balanced);
@@ -359,7 +359,7 @@ describe("explain with third-party nftables rules", () => {
     assert.match(await on("eth0", toEndpoint), balanced);
     // Answers leave with the address and port of the virtual server.
     const fromVip = [source, compare(10, 96, 0, 10)];
-    assert.match(await on("eth0", fromVip), /answers are dropped by inet fw input: drop$/);
+    assert.match(await on("eth0", fromVip), /replies are dropped by inet fw input: drop$/);
     assert.match(await on("eth0", [source, compare(10, 244, 1, 5)]), balanced);
   });
 
@@ -472,7 +472,7 @@ describe("explain with third-party nftables rules", () => {
       );
       return summary;
     };
-    const isLost = /answers are dropped by inet fw input: drop$/;
+    const isLost = /replies are dropped by inet fw input: drop$/;
     const [vip, pod, host] = ["10.96.0.10", "10.244.1.5", "192.168.10.11"] as const;
     // IPVS translates the source before these hooks, and nat after them.
     for (const [hook, address] of [
@@ -536,7 +536,7 @@ describe("explain with third-party nftables rules", () => {
     const nft = ruleset({ hook: "PREROUTING", rules: { drop: answers } });
     const baseChains = nft.baseChains.map((one) => ({ ...one, isNat: true }));
     assert.match((await explainedWith({ ...nft, baseChains })).summary, balanced);
-    assert.match((await explainedWith(nft)).summary, /answers are dropped/);
+    assert.match((await explainedWith(nft)).summary, /replies are dropped/);
   });
 
   it("follows the answers of routed packets", async () => {
@@ -549,7 +549,7 @@ describe("explain with third-party nftables rules", () => {
     assert.match(await summaryWith(8), /are dropped by inet fw input: drop$/);
     assert.match(
       await summaryWith(2),
-      /are dropped by the loss of answers, which are dropped by inet fw input: drop$/,
+      /are dropped on the way back: replies are dropped by inet fw input: drop$/,
     );
     assert.match(await summaryWith(4), /are routed on through eth0/);
   });

@@ -91,7 +91,7 @@ for (const mode of ["ipvs", "iptables"]) {
         flags,
       );
       assert.equal(found.verdict, "dropped");
-      assert.match(found.summary, /its answers are dropped by raw PREROUTING: -s 10\.244\.1\.5/);
+      assert.match(found.summary, /its replies are dropped by raw PREROUTING: -s 10\.244\.1\.5/);
     });
 
     it("names a rule that drops only packets after the answer", async () => {
@@ -153,14 +153,14 @@ describe("explain in IPVS mode", () => {
     };
     assert.match(
       await summaryWith("-s 10.96.0.0/16 -o eth0 -j DROP"),
-      /are dropped by the loss of the answer "port unreachable", which is dropped by mangle POSTROUTING: -s 10\.96\.0\.0\/16/,
+      /are dropped on the way back: the ICMP error "port unreachable" is dropped by mangle POSTROUTING: -s 10\.96\.0\.0\/16/,
     );
     assert.match(await summaryWith("-m conntrack --ctstate INVALID -j DROP"), /"port unreachable"/);
     for (const passes of ["-p tcp -m tcp --sport 80 -j DROP", "-m conntrack --ctstate NEW -j DROP"])
       assert.match(await summaryWith(passes), /are refused/);
   });
 
-  it("follows answers to a masqueraded client by the address that the endpoint saw", async () => {
+  it("follows replies to a masqueraded client by the address that the endpoint saw", async () => {
     const found = await verdictAfter(
       (onNode) => table(onNode, "raw").append("PREROUTING", "-d 10.96.0.10/32 -j DROP"),
       "node",
@@ -213,11 +213,14 @@ describe("explain in IPVS mode", () => {
           : { isLocal: false, isBridge: false, link: "eth0", linkIndex: 2 };
       const { verdict, summary } = await explained(onNode, client, web, [], undefined, find);
       assert.equal(verdict, "dropped");
-      assert.match(summary, /by the missing return path: there is no route to 192\.168\.10\.1, /);
+      assert.match(
+        summary,
+        /because of the missing return path: there is no route to 192\.168\.10\.1, /,
+      );
     });
   });
 
-  it("reports that answers are forwarded, and which rule drops them", async () => {
+  it("reports that replies are forwarded, and which rule drops them", async () => {
     const { verdict, summary } = await verdictAfter((onNode) => {
       table(onNode, "filter").remove("FORWARD", /KUBE-FORWARD/);
       table(onNode, "filter").append("FORWARD", "-j DROP");
@@ -225,7 +228,7 @@ describe("explain in IPVS mode", () => {
     assert.equal(verdict, "dropped");
     assert.match(
       summary,
-      /are dropped behind IPVS: its answers are dropped by filter FORWARD: -j DROP$/,
+      /are dropped behind IPVS: its replies are dropped by filter FORWARD: -j DROP$/,
     );
   });
 
@@ -268,7 +271,7 @@ describe("explain in IPVS mode", () => {
       assert.equal(verdict, "dropped");
       assert.match(
         summary,
-        /: a route or routing rule drops its answers \(ip rule; ip route get 192\.168\.10\.1 from 10\.244\.1\.5 iif veth10\.244\.1\.5\)$/,
+        /: a route or routing rule drops its replies \(ip rule; ip route get 192\.168\.10\.1 from 10\.244\.1\.5 iif veth10\.244\.1\.5\)$/,
       );
       assert.deepEqual(asked, ["192.168.10.1 from 10.244.1.5 through link 3"]);
       const { summary: fromNode } = await explained(onNode, "node", web, [], undefined, find);
@@ -311,7 +314,7 @@ describe("explain in IPVS mode", () => {
     const answers = "-o eth0 -p tcp -m tcp --sport 8080 --tcp-flags SYN,ACK SYN,ACK -j DROP";
     assert.match(
       (await filtered("FORWARD", answers)).summary,
-      /its answers are dropped by filter FORWARD: -o eth0/,
+      /its replies are dropped by filter FORWARD: -o eth0/,
     );
     const requests = "-p tcp -m tcp --tcp-flags FIN,SYN,RST,ACK SYN -j DROP";
     assert.match((await filtered("FORWARD", requests)).summary, /are balanced/);
@@ -437,7 +440,7 @@ describe("explain in IPVS mode", () => {
       table(onNode, "filter").append("FORWARD", "-j REJECT --reject-with icmp-port-unreachable");
       const host = { protocol: "TCP", address: ip("192.168.99.1"), port: 22 } as const;
       const { summary } = await explained(onNode, client, host);
-      assert.match(summary, /are dropped by net\.ipv4\.ip_forward is 0/);
+      assert.match(summary, /are dropped because net\.ipv4\.ip_forward is 0/);
     });
   });
 
@@ -504,11 +507,11 @@ describe("explain in IPVS mode", () => {
     assert.match(summary, /net\.ipv4\.ip_forward is 0, so this node forwards nothing$/);
   });
 
-  it("reports that the node drops answers to a loopback address that a third party masquerades", async () => {
+  it("reports that the node drops replies to a loopback address that a third party masquerades", async () => {
     const masquerade = (onNode: FakeNode): void =>
       table(onNode, "nat").append("POSTROUTING", "-s 127.0.0.0/8 -j MASQUERADE");
     const { summary } = await verdictAfter(masquerade, ip("127.0.0.1"), { "cluster-cidr": "" });
-    assert.match(summary, /route_localnet is 0, so this node drops answers to 127\.0\.0\.1$/);
+    assert.match(summary, /route_localnet is 0, so this node drops replies to 127\.0\.0\.1$/);
   });
 
   it("reports that a loopback client does not get the rejection of a packet to another host", async () => {
@@ -528,7 +531,7 @@ describe("explain in IPVS mode", () => {
         address: ip("2001:db8::77"),
       },
     );
-    assert.match(summary, /are dropped by the receiving host, which only accepts ::1 from itself$/);
+    assert.match(summary, /are dropped by the receiving host, which accepts ::1 only from itself$/);
   });
 
   it("reports that a rule rejects packets from ::1 before they leave the node", async () => {

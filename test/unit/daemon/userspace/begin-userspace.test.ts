@@ -143,7 +143,7 @@ describe("userspace mode", () => {
     const [explanation] = await stage.explain(new FakeKernel(), at);
     assert.equal(
       explanation?.summary,
-      `Packets from this node to 127.0.0.1:${nodePort} are taken by kube-ipvs and reset: no endpoint accepts connections`,
+      `Packets from this node to 127.0.0.1:${nodePort} are handled by kube-ipvs and reset: no endpoint accepts connections`,
     );
     assert.deepEqual([explanation.verdict, explanation.service?.name], ["refused", "web"]);
     const [warning] = stage.log.lines.filter(({ level }) => level === "warn");
@@ -187,14 +187,14 @@ describe("userspace mode", () => {
     const [explanation] = await stage.explain(kernel, web10);
     assert.equal(
       explanation?.summary,
-      "Packets from this node to 10.96.0.10:80 are taken by kube-ipvs and balanced over 1 of 1 endpoint",
+      "Packets from this node to 10.96.0.10:80 are handled by kube-ipvs and balanced over 1 of 1 endpoint",
     );
     assert.equal(explanation.packets[0]?.deliveries[0]?.seenSource, "10.244.1.1");
     assert.deepEqual(explanation.differences, []);
     const emptied = { table: "nat", name: "KUBE-PORTALS-HOST", rules: [] } as const;
     await iptables.apply("IPv4", [{ kind: "chain-write", chain: emptied }]);
     const [lost] = await stage.explain(kernel, web10);
-    assert.match(lost?.packets[0]?.planned ?? "", /are taken by kube-ipvs/);
+    assert.match(lost?.packets[0]?.planned ?? "", /are handled by kube-ipvs/);
     assert.match(lost?.summary ?? "", /are routed on through eth0/);
     assert.equal(lost?.differences[0]?.kind, "missing");
     stage.source.delete(web());
