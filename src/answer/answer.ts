@@ -21,7 +21,7 @@ export const exitCodes = {
   fine: 0,
   /** The command could not answer. */
   noAnswer: 1,
-  /** The command answered, and something is wrong or would change. */
+  /** The command printed an answer, according to which something is wrong or would change. */
   wrong: 2,
 } as const;
 
@@ -38,10 +38,10 @@ export function readAnswer<Kind extends keyof Answers>(kind: Kind, text: string)
   throw otherVersion(`it is ${found} instead of ${kind} of ${apiVersion}`);
 }
 
-/** The error for an answer that this program does not understand. `reason`: what is wrong with the answer. */
+/** The error for an answer that this program does not understand. `reason` says what is wrong with the answer. */
 export function otherVersion(reason: unknown): Error {
   return new Error(
-    `Cannot use the daemon's answer: ${errorText(reason)}. The daemon has a different version than this command ` +
+    `Cannot use the daemon's answer: ${errorText(reason)}. The daemon's version differs from this command's ` +
       `(kube-ipvs ${version}): run the command in the daemon's container (kubectl exec)`,
     { cause: reason },
   );

@@ -70,14 +70,14 @@ export interface Status extends Envelope<"Status"> {
   readonly manualWeights: readonly ManualWeightStatus[];
   /** Service annotations that are ignored because they are invalid or not allowed. */
   readonly ignoredAnnotations: readonly IgnoredAnnotationStatus[];
-  /** Objects and manifest files that have invalid fields now. kube-ipvs ignores these fields. */
+  /** Objects and manifest files that currently have invalid fields, which kube-ipvs ignores. */
   readonly invalidObjects: readonly InvalidObjectStatus[];
   /** The last change by a third party. */
   readonly lastDrift?: {
     readonly subject: string;
     readonly action: string;
     readonly ageSeconds: number;
-    /** Name and PID of the program. The kernel reports it only for rules written with nf_tables. */
+    /** Name and PID of the program. The kernel reports them only for rules written with nf_tables. */
     readonly changedBy?: string;
   };
   /** Undefined until the kernel has been prepared. */
@@ -143,13 +143,13 @@ export interface Counts {
   readonly drifts: number;
   readonly backingOffRepairs: number;
   readonly manualWeights: number;
-  /** Endpoints that answered when this node asked for their weights, and those without a valid answer. */
+  /** Endpoints that answered this node's requests for their weights, and endpoints without a valid answer. */
   readonly answeredWeights: number;
   readonly unansweredWeights: number;
-  /** Endpoints that get no new connections because connections to them failed. */
+  /** Endpoints that get no new connections because new connections to them failed. */
   readonly ejectedEndpoints: number;
   readonly ignoredAnnotations: number;
-  /** Objects and manifest files that have invalid fields now. */
+  /** Objects and manifest files that currently have invalid fields. */
   readonly invalidObjects: number;
 }
 
@@ -159,7 +159,7 @@ export interface InvalidObjectStatus {
   /** `namespace/name`, or the file and line. */
   readonly subject: string;
   readonly invalidFields: number;
-  /** Describes the first of them. */
+  /** Describes the first invalid field. */
   readonly message: string;
 }
 
@@ -239,7 +239,7 @@ export interface PlannedState {
    * rules that redirect to listeners.
    */
   readonly rules: Readonly<Partial<Record<IpFamily, RuleSet>>>;
-  /** Destinations that kube-ipvs itself forwards: node ports on a loopback address. */
+  /** Destinations whose connections kube-ipvs itself forwards: node ports on a loopback address. */
   readonly forwards: readonly { readonly from: Destination; readonly to: Destination }[];
   readonly virtualServers: readonly {
     readonly virtualServer: VirtualServer;

@@ -29,13 +29,13 @@ export interface NodeDifference {
   readonly frontend?: string;
   /** How the node differs, or why it did not answer. */
   readonly difference: string;
-  /** Since when, if known (RFC 3339), from the node's history or problems. */
+  /** When the difference began (RFC 3339), from the node's history or problems. Undefined if unknown. */
   readonly since?: string;
-  /** The cause that `since` refers to. */
+  /** The event or problem that began at the time in `since`. */
   readonly cause?: string;
 }
 
-/** Facts about a row of a Service that all nodes should share. */
+/** The facts about a Service's row that should be the same on all nodes. */
 function factsOf(row: ServiceRow): readonly string[] {
   const { endpoints = [], reason, scheduler, affinitySeconds, trafficPolicy } = row;
   // With the policy Local, a topology preference or topology hints, each node uses different endpoints.
@@ -90,7 +90,7 @@ export function differencesBetween(
   });
 }
 
-/** The node's last event about the Service, or else its longest-lasting problem. */
+/** The node's last event about the Service or, if there is none, the node's longest-lasting problem. */
 function sinceOf(
   row: ServiceRow,
   node: NodeServices | undefined,
@@ -104,8 +104,7 @@ function sinceOf(
     ({ subject, services = [] }) =>
       services.includes(name) || subject === server || subject.startsWith(`${server} `),
   );
-  if (event !== undefined)
-    return { since: event.time, cause: `${event.event} of ${event.subject}` };
+  if (event !== undefined) return { since: event.time, cause: `${event.event}: ${event.subject}` };
   const [problem] = node.problems
     .filter(({ sinceSeconds }) => sinceSeconds !== undefined)
     .toSorted((one, other) => (other.sinceSeconds ?? 0) - (one.sinceSeconds ?? 0));
@@ -136,7 +135,7 @@ const columns: readonly Column<NodeDifference>[] = [
 
 export const comparisonView: View<Comparison> = {
   blocks: ({ items, nodeCount }) => {
-    const text = `${nodeCount} nodes serve the same`;
+    const text = `${nodeCount} nodes compared: no differences`;
     return items.length === 0 ? [text] : [table(columns, items)];
   },
 };

@@ -11,7 +11,7 @@ export function adviceOn(explanation: Explanation): readonly string[] {
 function drift({ differences }: Explanation): readonly string[] {
   if (differences.length === 0) return [];
   return [
-    "A third party changed the kernel's state. The next verification (kubeIpvs.verificationPeriod) or restart repairs it; kube-ipvs status shows whether the repair is reverted.",
+    "A third party changed the kernel's state. The next verification (kubeIpvs.verificationPeriod) or a restart repairs it; kube-ipvs status shows whether the third party keeps reverting the repair.",
   ];
 }
 
@@ -70,7 +70,7 @@ function unanswered({ connections, packets }: Explanation): readonly string[] {
   if (packets.some((one) => one.losses.length > 0)) return [];
   return (connections.unanswered ?? []).map(
     ({ realServer, connections }) =>
-      `New connections without an answer: ${connections} (kube-ipvs explain --probe tries one). ${silentText(realServer)}`,
+      `Unanswered new connections: ${connections} (kube-ipvs explain --probe opens a test connection). ${silentText(realServer)}`,
   );
 }
 

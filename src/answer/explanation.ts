@@ -9,7 +9,7 @@ export type Verdict =
   /** The client gets an error, such as an ICMP "unreachable" message or a TCP reset. */
   | "refused"
   | "dropped"
-  /** The packets do not belong to a Service. A process of this node gets them, if one listens. */
+  /** The packets do not belong to a Service. A process of this node gets them, if one is listening. */
   | "node"
   /** The destination is not an address of this node. */
   | "forwarded";
@@ -77,18 +77,18 @@ export interface PacketExplanation {
   /** The source range that allows the packet, or why none does. Undefined if the address has no source ranges. */
   readonly sourceRange?: string;
   readonly masquerading?: string;
-  /** The endpoint that the scheduler `sh` chooses for this client, unless session affinity decides. */
+  /** The endpoint that the scheduler `sh`, `dh` or `mh` chooses. Undefined if session affinity determines the endpoint. */
   readonly scheduled?: string;
   /** The matching rules, in the order of traversal, until an endpoint is chosen. */
   readonly path: readonly PathStep[];
-  /** Endpoints grouped by their packets' path. A path shows the rules that choose the group's first endpoint. */
+  /** Endpoints grouped by their packets' path. The path shows, as an example, the rules that choose the first endpoint. */
   readonly deliveries: readonly DeliveryGroup[];
 }
 
 export interface PacketLoss {
   /** For example: `are dropped by raw PREROUTING: -j DROP`. */
   readonly cause: string;
-  /** False if an earlier rule that cannot be evaluated may accept the packets. */
+  /** False if an earlier rule, which cannot be evaluated, may accept the packets. */
   readonly isCertain: boolean;
 }
 

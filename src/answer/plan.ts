@@ -19,7 +19,7 @@ export interface Plan extends Envelope<"Plan">, PlannedChanges {
   readonly kept?: readonly KeptObject[];
   /** Only for clean-up. */
   readonly files?: readonly string[];
-  /** The kube-proxy that may be using the rules of its iptables or nftables mode. Absent if there is none, and only for clean-up. */
+  /** Only for clean-up: a kube-proxy that may be using the rules of its iptables or nftables mode. */
   readonly kubeProxy?: string;
 }
 
@@ -27,7 +27,7 @@ export interface PlannedListener {
   readonly text: string;
   readonly protocol: Protocol;
   readonly host: string;
-  /** Undefined means any free port. */
+  /** Undefined if any free port is used. */
   readonly port?: number;
   /** For example `default/web`. */
   readonly service: string;
@@ -48,7 +48,7 @@ export interface KeptObject {
     | "manual-weight";
 }
 
-/** The number of changes that carrying out the plan would make now. */
+/** The number of changes that the plan would make now. */
 export function countChanges(plan: Plan): number {
   const { changes, unusedBackend, listeners = [], nftTables = [], files = [] } = plan;
   const all = [...changes, ...(unusedBackend?.changes ?? [])];

@@ -12,7 +12,7 @@ export const foreignReason = "foreign-virtual-server";
 interface Reason {
   /** Completes a sentence, as in `10.0.0.1 is not served: it is an address of the node`. */
   readonly text?: string;
-  /** Advice, unless the reason says everything or each case has its own. */
+  /** How to fix the problem. Undefined if the reason is self-explanatory, or if each case has its own advice. */
   readonly remedy?: string;
   /** Whether Kubernetes or the operator intends this. If not, the node is degraded. */
   readonly isIntended?: true;
@@ -72,7 +72,7 @@ export const rowReasons: Readonly<Record<string, Reason>> = {
   blocked: { remedy: "kube-ipvs status names the object that the kernel rejected" },
   drifted: {
     remedy:
-      "a third party removed the real server or set its weight to 0; the next verification repairs it",
+      "a third party removed the real server or set its weight to 0; the next verification restores it",
   },
   "manual-weight": {
     text: "a third party set its weight",

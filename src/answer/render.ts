@@ -210,7 +210,7 @@ function hanging(head: string, text: string, form: Form): readonly string[] {
   return head.trim() === "" ? below : [...wrapped(head.trimEnd(), width), ...below];
 }
 
-/** Wraps text at spaces into lines of at most `width` characters, and longer words within the word. */
+/** Wraps text into lines of at most `width` characters: at spaces, or within a word that is longer than a line. */
 function wrapped(text: string, width: number): readonly string[] {
   const lines = [""];
   for (const word of text.length <= width ? [text] : text.split(" ")) {

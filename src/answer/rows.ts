@@ -83,8 +83,8 @@ export interface EndpointRow {
   /** Undefined if the virtual server does not have this real server. */
   readonly weight?: number;
   /**
-   * Only if this node asks the endpoint for its weight: whether the weight is its answer, or an average because there is
-   * no valid answer.
+   * Whether the weight is the endpoint's own answer, or an average because there is no valid answer. Undefined if this
+   * node does not ask the endpoint for its weight.
    */
   readonly weightSignal?: "answered" | "no-answer";
   /** The connection counts are undefined unless requested. */
@@ -118,13 +118,13 @@ export interface DrainRow extends DrainTimes {
 export interface HistoryEntry {
   /** RFC 3339. */
   readonly time: string;
-  /** `drift`: a third party changed kernel state. The others concern changes that the kernel rejects. */
+  /** `drift`: a third party changed kernel state. The other events are about changes that the kernel rejects. */
   readonly event: "drift" | "rejected" | "rejection-ended";
   /** For example `TCP 10.96.0.10:80 -> 10.244.1.10:8080`. */
   readonly subject: string;
   /** The reaction to drift (`repair`, `suppress` or `report`), or the error of a rejection. */
   readonly detail: string;
-  /** The Services that a rejection concerns. */
+  /** The Services that a rejection affects. */
   readonly services?: readonly string[];
   /** Name and PID of the program that caused drift, if the kernel reported it. */
   readonly changedBy?: string;

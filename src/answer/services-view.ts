@@ -64,7 +64,7 @@ function serverText({ address, port, ports = String(port) }: ServiceRow): string
   return `${hostPort(address, 0).slice(0, -1)}${ports}`;
 }
 
-/** If `hasDetails`, lists the endpoints below each virtual server. `nothing` is shown for an empty list. */
+/** If `hasDetails`, lists the endpoints below each virtual server. If the list is empty, shows `nothing`. */
 export function servicesView(hasDetails: boolean, nothing: string): View<Answers["ServiceList"]> {
   return {
     blocks: ({ items }) => {

@@ -8,7 +8,7 @@ export interface TrafficList extends ListOf<"TrafficList", TrafficRow> {
   readonly intervalSeconds: number;
   /** If `off`, the kernel does not count connections, packets and bytes. */
   readonly estimator: "on" | "off";
-  /** Notes on the validity of the figures. */
+  /** Why figures or names are missing. */
   readonly notes: readonly string[];
 }
 

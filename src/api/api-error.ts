@@ -58,7 +58,7 @@ export function isOutage(error: unknown): boolean {
   return error instanceof ApiError && error.status === 0 && !ownReasons.has(error.reason);
 }
 
-/** Whether a watch received nothing for too long, not even a bookmark. */
+/** Whether a watch received nothing, not even a bookmark, for too long. */
 export function isSilence(error: unknown): boolean {
   return error instanceof ApiError && error.reason === "idle-timeout";
 }

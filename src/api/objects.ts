@@ -21,7 +21,7 @@ export interface ServicePortRecord {
 /** A Service to proxy. Headless and ExternalName Services are never recorded. */
 export interface ServiceRecord {
   readonly name: ServiceName;
-  /** Seconds since the epoch; 0 if unknown. Decides which of several Services owns an address and port. */
+  /** Seconds since the epoch; 0 if unknown. Determines which of several Services owns an address and port. */
   readonly createdAtSeconds: number;
   /**
    * Position in the order of manifests, which replaces the creation time. Undefined if the Service comes from an API

@@ -14,14 +14,14 @@ export const refusalReasons = {
   "cluster-ip-family": "is not in the IP family given by spec.ipFamilies",
   "no-cluster-ip": "it has no valid cluster IP",
   "missing-cluster-ip":
-    "is not a cluster IP, and none is allocated for manifests; set an IP address or None",
+    'is not a cluster IP, and kube-ipvs does not allocate cluster IPs; set an IP address or "None"',
   "special-address": "is an unspecified, loopback or multicast address",
   "unknown-ip-family": "is not IPv4 or IPv6",
   "unknown-service-type": "is not one of ClusterIP, NodePort, LoadBalancer, ExternalName",
   "invalid-port": "is not a port number from 1 to 65535",
   "missing-port-number":
     "is not a port number; EndpointSlice ports without a number, which mean all ports, are not supported",
-  "missing-port-name": "is not a port name; an unnamed port has an empty name",
+  "missing-port-name": "is not a port name; the name of an unnamed port must be empty",
   "duplicate-port": "duplicates an earlier port of the same object",
   "no-usable-port": "it has no valid port",
   "unknown-protocol": "is not one of TCP, UDP, SCTP",
@@ -59,7 +59,7 @@ export type RefusalReason = keyof typeof refusalReasons;
 /** Receives a report of every ignored field or object. */
 export type Refuse = (refusal: Refusal) => void;
 
-/** The API allows EndpointSlices that belong to no Service. */
+/** The reason for ignoring an EndpointSlice that belongs to no Service, which the API allows. */
 export const legalReason: RefusalReason = "missing-service-label";
 
 /** Counts one more invalid field of an object. Keeps the first message, because later ones may be consequences. */

@@ -20,13 +20,13 @@ export interface Refusal {
 
 /** An object or a manifest file that currently has invalid fields. */
 export interface InvalidObject extends Pick<Refusal, "kind" | "subject" | "message"> {
-  /** Their number. `message` describes the first one. */
+  /** Number of invalid fields. `message` describes the first one. */
   readonly invalidFields: number;
 }
 
 /**
- * Outcome for a list that would remove so much that a second list is requested. `refuted`: the second list contains
- * what was missing. `expired`: no second list arrived in time, so the first one is applied.
+ * A list that would remove so many addresses that a second list is requested. Outcome `refuted`: the second list
+ * contains what was missing. `expired`: no second list arrived in time, so the first one is applied.
  */
 export interface ListQuarantine {
   readonly kind: ResourceKind;
@@ -76,7 +76,7 @@ export interface SourceListener {
   ): void;
   onNode(previous: NodeRecord | undefined, current: NodeRecord | undefined): void;
   onSynced(kind: ResourceKind): void;
-  /** Called for each occurrence. The listener must summarize repeated reports. */
+  /** Called each time an invalid field is found. The listener must summarize repeated reports. */
   onRefusal(refusal: Refusal): void;
   /** Only called if the source has a relist guard. */
   onListQuarantine?(quarantine: ListQuarantine): void;
@@ -92,7 +92,7 @@ export interface ObjectSource {
   start(listener: SourceListener, servedBefore?: ServedAddresses): Promise<void>;
   /** Why the objects may be outdated, and since when (monotonic time). Undefined if they are current. */
   problem?(): { readonly message: string; readonly sinceMs: number } | undefined;
-  /** The objects with fields that are ignored now. Undefined if the source does not know them. */
+  /** The objects that currently have ignored fields. Undefined if the source does not know them. */
   invalidObjects?(): readonly InvalidObject[];
   /** The known addresses of the API servers. Absent or empty if the source is not an API server. */
   servers?(): readonly ServerEndpoint[];
@@ -101,6 +101,6 @@ export interface ObjectSource {
    * `onNodes`, with all their labels.
    */
   listNodes?(signal: AbortSignal, labels: ReadonlySet<string>): Promise<Nodes>;
-  /** After it resolves, no callback is called. */
+  /** Stops the source. No callback is called after the promise resolves. */
   stop(): Promise<void>;
 }

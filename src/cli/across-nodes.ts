@@ -71,7 +71,7 @@ const doctorRows: NodeRows<DoctorReport, Pick<Finding, "verdict" | "name" | "evi
       : checks.filter((one) => one.verdict !== "ok"),
 };
 
-/** Adds a warning to the reports of nodes whose daemon has another version than most. */
+/** Adds a warning to the reports of nodes whose daemon's version differs from that on most nodes. */
 function withVersions(items: readonly NodeAnswer[]): readonly NodeAnswer[] {
   const versions = items.map(({ answer }) => versionIn(answer as DoctorReport | undefined));
   const groups = [...Map.groupBy(versions, (one) => one)].filter(([one]) => one !== undefined);
@@ -80,7 +80,7 @@ function withVersions(items: readonly NodeAnswer[]): readonly NodeAnswer[] {
     const version = versions[index];
     if (version === undefined || version === most?.[0]) return item;
     const { checks, verdict, ...report } = item.answer as DoctorReport;
-    const evidence = `kube-ipvs ${version} is running, but ${most?.[0]} on most nodes`;
+    const evidence = `kube-ipvs ${version} is running, but most nodes run ${most?.[0]}`;
     const all = checks.map((one): Finding => {
       return one.name === "version" ? { ...one, verdict: "warn", evidence } : one;
     });
@@ -89,7 +89,7 @@ function withVersions(items: readonly NodeAnswer[]): readonly NodeAnswer[] {
   });
 }
 
-/** The daemon's version, from the evidence of the check. */
+/** The daemon's version, from the evidence of the check `version`. */
 function versionIn(report: DoctorReport | undefined): string | undefined {
   const evidence = report?.checks?.find(({ name }) => name === "version")?.evidence;
   return /^kube-ipvs (\S+) is running/.exec(evidence ?? "")?.[1];

@@ -108,7 +108,7 @@ function prepare(parser: Parser, command: Command, take: (result: CommandLine) =
   const { options, hasOwnFlagsOnly, mostArguments = 0 } = command;
   const more = hasOwnFlagsOnly
     ? ""
-    : "\nThis command also accepts the daemon's flags: kube-ipvs --help\n";
+    : "\nThis command also accepts the daemon's flags; see kube-ipvs --help.\n";
   described(parser, { usage: "[flags]", ...command, more });
   for (let number = 1; number <= mostArguments; number += 1)
     parser.argument(`[argument-${number}]`);

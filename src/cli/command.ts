@@ -25,7 +25,7 @@ export interface ProcessContext extends ConfigInputs {
   readonly writeFile: (path: string, text: string) => void;
   /** Writes a file that only its owner can read, or with `-` to stdout; throws if it fails. */
   readonly writeBytes: (path: string, bytes: Uint8Array) => void;
-  /** Prevents core dumps of the process and tracing by other users. Throws if the kernel rejects it. */
+  /** Prevents core dumps of the process and tracing by other users. Throws if the kernel rejects the request. */
   readonly forbidCoreDumps: () => void;
   /** Called once, after the configuration is loaded. */
   readonly noteLoaded: (loaded: LoadedConfig) => void;

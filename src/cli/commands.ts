@@ -37,11 +37,11 @@ export const commands: readonly Command[] = [
 export const daemonExamples: readonly Example[] = [
   {
     command: "kube-ipvs --config /var/lib/kube-proxy/config.conf",
-    purpose: "run on a node with kube-proxy's configuration",
+    purpose: "run the daemon on a node, using kube-proxy's configuration",
   },
   {
     command: "kube-ipvs --manifests ./services",
-    purpose: "run without a cluster, with Services and EndpointSlices from YAML files",
+    purpose: "run the daemon without a cluster, using objects from YAML files",
   },
   {
     command: "kube-ipvs --cleanup",

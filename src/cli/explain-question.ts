@@ -28,7 +28,7 @@ export function explainQuestion({
     namespace = "",
   } = Object.fromEntries(options);
   if (subject !== undefined && to !== "")
-    throw mistake(`both ${quoted(subject)} and --to are given`);
+    throw mistake(`give either ${quoted(subject)} or --to, not both`);
   const text = subject ?? to;
   if (text === "" && archive === "") {
     throw mistake("give NAMESPACE/NAME, ADDRESS:PORT, or --from ADDRESS --to ADDRESS:PORT");

@@ -29,8 +29,8 @@ export function runContextOf(
 }
 
 /**
- * The context for a command that prints an answer to stdout. Unless the verbosity is at least 1, its log omits info
- * lines, which would precede the answer in a terminal.
+ * The context for a command that prints an answer to stdout. Unless the verbosity is at least 1, the log omits info
+ * lines, which would appear before the answer in a terminal.
  */
 export function quietRunContextOf(...given: Parameters<typeof runContextOf>): RunContext {
   const runContext = runContextOf(...given);

@@ -4,7 +4,7 @@ import type { Answers } from "../answer/answers.ts";
 import { type Asked, askDaemon, type Question } from "../daemon/operator/ask-daemon.ts";
 
 export interface Source {
-  /** Asks the daemon. Rejects if it answers something else. */
+  /** Asks the daemon, which may not be running. Rejects if the answer has a different kind. */
   readonly askDaemon: <Kind extends keyof Answers>(
     question: Question<Kind>,
   ) => Promise<Asked<Kind>>;
@@ -25,8 +25,8 @@ export interface Source {
     instead: string,
   ) => Promise<Answers[Kind]>;
   /**
-   * The reason to print for an error. If the daemon has answered and has a different version, the error is that its
-   * answer lacks fields.
+   * The reason to print for an error. A TypeError after the daemon has answered means that the answer lacks fields,
+   * because the daemon has a different version.
    */
   readonly reasonFor: (error: unknown) => unknown;
 }

@@ -161,7 +161,7 @@ function servers(
   const loopback = parseIpAddress(isIpv6 ? "::1" : "127.0.0.1") as IpAddress;
   if (metricsPort === 0) report("metricsBindAddress", undefined, "the metrics port must not be 0");
   const given = { healthz: settings.healthzBindAddress, metrics: settings.metricsBindAddress };
-  // The observed kube-proxy uses the configured ports.
+  // In observe-only mode, kube-proxy already uses the configured ports.
   const ports = settings["kubeIpvs.observeOnly"]
     ? observeOnlyPorts
     : {
@@ -213,7 +213,7 @@ function detectLocal(settings: Settings, report: Report): LocalTraffic {
     const name = settings[path];
     if (name === "")
       report(path, name, `is required for detectLocalMode ${settings.detectLocalMode}`);
-    // The name is used in iptables rules. The kernel allows at most 15 bytes without blanks (IFNAMSIZ).
+    // The name is used in iptables rules. The kernel allows at most 15 bytes (IFNAMSIZ) and no whitespace.
     else if (!/^[^\s/\p{C}]+$/u.test(name) || Buffer.byteLength(name) > 15) {
       report(path, name, "must be the name of a network interface, at most 15 bytes");
     }
@@ -246,7 +246,7 @@ function nodePortAddresses(settings: Settings, report: Report): NodePortAddresse
   return { kind: "all" };
 }
 
-/** Flags of other schedulers are valid: they apply to Services whose annotation chooses that scheduler. */
+/** Also accepts flags of other schedulers, because a Service's annotation may choose such a scheduler. */
 function schedulerFlags(settings: Settings, report: Report): Pick<Config, "schedulerFlags"> {
   const text = settings["kubeIpvs.schedulerFlags"];
   if (text === "") return {};

@@ -29,7 +29,7 @@ function problemText({ path, value, reason }: ConfigProblem): string {
   return value === undefined ? `${path}: ${reason}` : `${path}: ${shown(value)}: ${reason}`;
 }
 
-/** Formats a value as JSON, which escapes line ends and control characters, so that it cannot break the line. */
+/** Formats a value as JSON, which escapes line ends and control characters, so that the value cannot break a log line. */
 function shown(value: unknown): string {
   const text = JSON.stringify(value) ?? String(value);
   return text.length <= shownValueLength ? text : `${text.slice(0, shownValueLength)}…`;

@@ -17,7 +17,7 @@ const leftOutWhenEmpty: ReadonlySet<string> = new Set([
   "windowsRunAsService",
 ]);
 
-/** Whether the path is a sync period of a different mode. Such periods are written as 0s. */
+/** Whether the path is a sync period of a mode other than `mode`. Such periods are written as 0s. */
 function isPeriodOfOtherMode(path: string, mode: ProxyMode): boolean {
   return (
     /\.(?:syncPeriod|minSyncPeriod)$/.test(path) &&

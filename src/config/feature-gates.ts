@@ -31,10 +31,10 @@ export const featureGates: readonly FeatureGate[] = [
   {
     name: "AllowServiceExternalIPs",
     stage: "",
-    effect: "off: externalIPs of Services are not served",
+    effect: "if off, externalIPs of Services are not served",
   },
-  { name: "ComponentFlagz", stage: "BETA", effect: "on: /flagz is served" },
-  { name: "ComponentStatusz", stage: "BETA", effect: "on: /statusz is served" },
+  { name: "ComponentFlagz", stage: "BETA", effect: "if on, /flagz is served" },
+  { name: "ComponentStatusz", stage: "BETA", effect: "if on, /statusz is served" },
   { name: "LoggingAlphaOptions", stage: "ALPHA", noEffect: "logging.options has no effect" },
   { name: "LoggingBetaOptions", stage: "BETA", noEffect: "no setting requires it" },
   { name: "ContextualLogging", stage: "BETA", noEffect: "log lines always carry their context" },
@@ -56,8 +56,8 @@ export const featureGates: readonly FeatureGate[] = [
 export type GateValues = ReadonlyMap<string, boolean>;
 
 /**
- * Resolves all gates. The gate's own value wins, then that of `AllAlpha` or `AllBeta`, then the default: on, except for
- * alpha gates and `AllBeta`.
+ * Resolves all gates. A gate's own value takes precedence over that of `AllAlpha` or `AllBeta`, and that over the
+ * default. By default, all gates are on except alpha gates and `AllBeta`.
  */
 export function gateValues(given: GateValues): GateValues {
   const ofStage = { ALPHA: given.get("AllAlpha"), BETA: given.get("AllBeta") } as const;

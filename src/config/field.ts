@@ -46,7 +46,7 @@ export interface Field {
   readonly kubeProxyDefault?: string;
   /** The default without a configuration file, if it differs. */
   readonly defaultWithoutFile?: string;
-  /** Zero or an empty text in the file is a valid value. If not set, both mean the default. */
+  /** Zero or an empty text in the file is a valid value. Without `keepsZero`, either one means the default. */
   readonly keepsZero?: true;
   /** The number or duration must be greater than zero. */
   readonly isPositive?: true;
@@ -72,7 +72,7 @@ export interface Field {
   readonly isLive?: true;
   /** The setting has no effect in other modes. */
   readonly onlyInMode?: ProxyMode;
-  /** The line in --help. */
+  /** The description in --help. */
   readonly help: string;
   /** Why the setting has no effect, although it is accepted. */
   readonly noEffect?: string;

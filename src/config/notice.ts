@@ -22,7 +22,7 @@ export function ignoredFlagNotice(flag: string): ConfigNotice {
   return { level: "warn", event, keys: { flag: `--${flag}` }, ignored: `--${flag}` };
 }
 
-/** Reports a flag that kube-proxy will remove. */
+/** Reports a flag that kube-proxy has deprecated. */
 export function deprecatedNotice({ path, insteadOf = "" }: Field): ConfigNotice {
   const keys = { flag: path, instead: insteadOf };
   return { level: "warn", event: "Flag is deprecated", keys };

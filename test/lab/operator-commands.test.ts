@@ -219,7 +219,7 @@ describe("the operator's commands", () => {
       writeFileSync(answers, [...lines, ...more, ""].join("\n"));
       return shell(`${program} __nodes compare < ${answers} || true`);
     };
-    assert.equal(compared(), "2 nodes serve the same\n");
+    assert.equal(compared(), "2 nodes compared: no differences\n");
     assert.match(
       compared("= n3 0", `|${other}`),
       /^n3 +default\/web:http +TCP 10\.96\.0\.10:80 .*lacks endpoint in use 10\.244\.1\.20:8080/m,

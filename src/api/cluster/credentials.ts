@@ -49,8 +49,8 @@ export class Credentials {
   }
 
   /**
-   * Throws ApiError `no-credentials` if there are none, not even older ones. Concurrent requests share one read, so a
-   * plugin runs only once and requests do not close each other's connections.
+   * Throws ApiError `no-credentials` if there are no credentials, not even older ones. Concurrent requests share one
+   * read, so a plugin runs only once and requests do not close each other's connections.
    */
   current(): Promise<RequestCredentials> {
     this.#reading ??= this.#read().finally(() => {

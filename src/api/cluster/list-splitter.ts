@@ -64,7 +64,7 @@ export class ListSplitter {
     return parseJson(this.#envelope.take());
   }
 
-  /** Directly inside the items array, a comma or the closing bracket ends an item. */
+  /** Whether the byte ends an item: a comma or the closing bracket, directly inside the items array. */
   #endsItem(byte: number): boolean {
     return this.#isInItems && this.#depth === 2 && (byte === comma || byte === closeBracket);
   }

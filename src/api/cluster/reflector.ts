@@ -47,7 +47,7 @@ const listIdleMs = 60_000;
 const watchIdleMs = 150_000;
 /** Requested duration of a watch. Up to 100% random jitter is added. */
 const watchSeconds = 300;
-/** A watch that the server ends sooner, without an event, is a failure. */
+/** A watch that the server ends sooner than this, without an event, is a failure. */
 const shortWatchMs = 1_000;
 /** After this many consecutive error responses or silent watches, a new list is necessary. */
 const failuresBeforeList = 3;
@@ -331,8 +331,8 @@ export class Reflector<T> {
 const ignore: Refuse = () => {};
 
 /**
- * Whether the error is an expired resourceVersion or a silent connection. If the server has a problem, the next
- * request fails.
+ * Whether the error is an expired resourceVersion or a silent connection. Both are normal. If the server has a problem,
+ * the next request fails with another error.
  */
 function isOrdinary(error: unknown): boolean {
   return isGone(error) || isSilence(error);

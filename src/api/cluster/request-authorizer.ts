@@ -105,7 +105,7 @@ export class RequestAuthorizer {
     }
   }
 
-  /** After an answer, the next failure is logged again. */
+  /** Records that the API server has answered, so that the next failure is logged again. */
   #answered(access: Access): Access {
     this.#isFailing = false;
     return access;

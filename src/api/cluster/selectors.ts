@@ -24,8 +24,8 @@ export class ResourceSelectors {
   }
 
   /**
-   * Drops the optional selectors if `error` says that the server does not know one of them, and returns them.
-   * Undefined for any other error, or if they were already dropped.
+   * Drops and returns the optional selectors if `error` says that the server does not know one of them. Undefined for
+   * any other error, or if they were already dropped.
    */
   dropUnknown({ status, message }: Pick<ApiError, "status" | "message">): Selectors | undefined {
     const { selectors, optionalSelectors } = this.#resource;

@@ -1,4 +1,4 @@
-/** A source's objects as they would be after a manifest file was applied, for `kube-ipvs plan -f`. */
+/** A source's objects as they would be if a manifest file were applied, for `kube-ipvs plan -f`. */
 import { isRecord } from "../../base/is-record.ts";
 import type { RecordOf } from "../decode/decode-object.ts";
 import { fieldOf, isAbsent } from "../decode/fields.ts";
@@ -134,7 +134,7 @@ function inheriting(service: unknown, previous: ServiceRecord | undefined): unkn
   };
 }
 
-/** A Service keeps its age, which decides the owner of a contested address. A new Service is the youngest. */
+/** A Service keeps its age, which determines the owner of a contested address. A new Service is the youngest. */
 function inPlaceOf(record: ServiceRecord, previous: ServiceRecord | undefined): ServiceRecord {
   const { createdAtSeconds = Number.MAX_SAFE_INTEGER, manifestOrder } = previous ?? {};
   return { ...record, createdAtSeconds, ...(manifestOrder === undefined ? {} : { manifestOrder }) };

@@ -7,7 +7,7 @@ export const doctorCommand: Command = {
   name: "doctor",
   summary: "check kernel, settings, other proxies and the API server",
   description:
-    "Checks whether this node has what kube-ipvs needs, without changing anything.\n" +
+    "Checks whether this node meets kube-ipvs' requirements, without changing anything.\n" +
     "Without configuration flags, it uses the running daemon's configuration.\n" +
     "Exit codes: 0 all checks are ok; 1 error, or a check could not run; 2 a check has the verdict warn or fail.",
   usesRunningConfig: true,
@@ -21,7 +21,7 @@ export const doctorCommand: Command = {
   examples: [
     {
       command: "kube-ipvs doctor --config /var/lib/kube-proxy/config.conf",
-      purpose: "check a node that runs kube-ipvs",
+      purpose: "check a node, using kube-proxy's configuration",
     },
     {
       command: "kube-ipvs doctor --before-install",

@@ -13,7 +13,7 @@ export const drainsCommand: Command = {
     "Exit codes: 0 success; 1 error.",
   options: [...outputOptions(), watchOption],
   needsNoMode: true,
-  examples: [{ command: "kube-ipvs drains --watch", purpose: "keep printing after changes" }],
+  examples: [{ command: "kube-ipvs drains --watch", purpose: "print again after each change" }],
   run: (context) => {
     const question = { kind: "DrainList", target: "/v1/drains" } as const;
     const ask = () => context.source.ask(question, "showing what the daemon would find at startup");

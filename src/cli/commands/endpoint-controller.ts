@@ -5,9 +5,9 @@ export const endpointControllerCommand: Command = {
   name: "endpoint-controller",
   summary: "create a cluster's EndpointSlices from its Pods",
   description:
-    "Runs a controller that keeps the EndpointSlices of Services that have selectors in sync with " +
-    "their Pods. It uses the daemon's flags for the API server, the relist guard and logging, " +
-    "and does not change kernel state.\n" +
+    "Runs a controller that creates the EndpointSlices of each Service with a selector from the Pods " +
+    "that it selects, and keeps them up to date. It uses the daemon's flags for the API server, the " +
+    "relist guard and logging, and does not change kernel state.\n" +
     "It skips Services whose EndpointSlices another controller manages.",
   options: [],
   runsOn: true,

@@ -26,8 +26,8 @@ export const explainCommand: Command = {
     "along the way, the virtual server, and why each endpoint is or is not used.\n" +
     "It reads the kernel, and gets the plan from the daemon's operator socket. Without a " +
     "running daemon, it plans as the daemon would at startup. It changes nothing.\n" +
-    "Exit codes: 0 packets and kernel are as planned; 1 error; 2 something is to be done, " +
-    "or packets do not take the planned path.",
+    "Exit codes: 0 packets and kernel are as planned; 1 error; 2 packets do not take the planned " +
+    "path, or the output has advice on what to do.",
   options: [
     ...outputOptions("short"),
     namespaceOption,
@@ -43,12 +43,12 @@ export const explainCommand: Command = {
     valueOption(
       "from-dump",
       "file",
-      "explain the node from which kube-ipvs sysdump wrote this archive, instead of this node; without a destination, everything that it recorded",
+      "explain packets on the node where kube-ipvs sysdump wrote this archive, instead of on this node; without a destination, to all addresses in the archive",
     ),
     valueOption(
       "in",
       "link",
-      "network interface on which packets from the --from address arrive (default: the interface that leads to this address)",
+      "network interface on which packets from the --from address arrive (default: the interface of the route to this address)",
     ),
     valueOption(
       "to",
@@ -94,7 +94,7 @@ export const explainCommand: Command = {
     const view = context.format === "short" ? shortExplanationView : explanationView;
     context.print(listOf("ExplanationList", items), view);
     const isAsPlanned = probed.every(({ packets, connections, ...one }) => {
-      // A connection that an endpoint did not answer may be a minute old.
+      // Unanswered connections do not affect the exit code, because they may be up to a minute old.
       const { unanswered: _, ...lasting } = connections;
       return (
         adviceOn({ ...one, packets, connections: lasting }).length === 0 &&

@@ -11,8 +11,8 @@ export const planCommand: Command = {
     "Prints what a sync would change in this kernel, without changing anything, and which " +
     "leftovers would then be removed. In userspace mode, it also prints the listeners that the " +
     "daemon would open. Without configuration flags, it plans the running daemon's next sync; " +
-    "otherwise, a start. With --cleanup, it prints what kube-ipvs --cleanup would remove. With " +
-    "-f, it prints what applying a file would change, apart from changes that are pending anyway.\n" +
+    "otherwise, the first sync after a start. With --cleanup, it prints what kube-ipvs --cleanup would " +
+    "remove. With -f, it prints what applying a file would change, apart from changes that are pending anyway.\n" +
     "Exit codes: 0 nothing would change; 1 error; 2 something would change.",
   usesRunningConfig: true,
   options: [
@@ -62,7 +62,7 @@ async function readApplied(
   return name === "-" ? { name: "stdin", text: await readInput() } : { name, text: readFile(name) };
 }
 
-/** Undefined if no daemon has this configuration, or if it has not synced yet or only observes. */
+/** Undefined if no daemon has this configuration, or if the daemon has not synced yet or only observes. */
 async function runningDaemon({
   isRunningConfig,
   source,

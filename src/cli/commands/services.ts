@@ -64,7 +64,7 @@ export const servicesCommand: Command = {
   },
 };
 
-/** The Services that the arguments name. An address belongs to any namespace. */
+/** The Services that the arguments select. For an address, the Service may be in any namespace. */
 export function queryOf({
   options,
   format,

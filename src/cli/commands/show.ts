@@ -12,7 +12,7 @@ import { doctorView } from "../../doctor/render.ts";
 import { partOf, readArchive } from "../archive.ts";
 import { type Command, outputOptions } from "../command.ts";
 
-/** The text forms of parts that are answers of commands. */
+/** How to print the parts that contain commands' answers. */
 const views: Readonly<Record<string, View<never>>> = {
   "status.json": statusView as View<Status>,
   "services.json": servicesView(true, "No Services"),
@@ -28,8 +28,8 @@ export const showCommand: Command = {
   usage: "FILE [PART] [flags]",
   summary: "print a kube-ipvs sysdump archive, or one of its parts",
   description:
-    "Lists the parts of an archive that kube-ipvs sysdump wrote, or prints one of them. Command output is " +
-    "printed as the command itself would print it.\n" +
+    "Lists the parts of an archive that kube-ipvs sysdump wrote, or prints one of them. The output of a " +
+    "command has the same format as on the node itself.\n" +
     "Exit codes: 0 success; 1 error.",
   hasOwnFlagsOnly: true,
   needsNoMode: true,

@@ -33,7 +33,7 @@ export const statusCommand: Command = {
     },
     { command: "kube-ipvs status -o json", purpose: "for scripts" },
     { command: "kube-ipvs status --wait 60", purpose: "after a restart" },
-    { command: "kube-ipvs status --watch", purpose: "keep printing after changes" },
+    { command: "kube-ipvs status --watch", purpose: "print again after each change" },
   ],
   run: async (context) => {
     const { clock, options } = context;
@@ -71,7 +71,7 @@ async function readStatus({
   return await statusWithoutDaemon(asked.kind === "failed", asked.reason, config);
 }
 
-/** Uses the instance lock to determine whether a daemon runs. */
+/** Uses the instance lock to determine whether a daemon is running. */
 async function statusWithoutDaemon(
   hasFailed: boolean,
   reason: string,

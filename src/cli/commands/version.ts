@@ -9,7 +9,7 @@ export interface VersionAnswer extends Envelope<"Version"> {
   readonly program: string;
   readonly kubernetes: string;
   readonly nodeJs: string;
-  /** The running daemon of this node. Undefined if it does not answer. */
+  /** The version of this node's running daemon. Undefined if the daemon does not answer. */
   readonly daemon?: Status["versions"];
   /** Why the daemon's version is unknown. */
   readonly daemonError?: string;
@@ -17,7 +17,7 @@ export interface VersionAnswer extends Envelope<"Version"> {
 
 export const versionCommand: Command = {
   name: "version",
-  summary: "print the versions of this program and the daemon",
+  summary: "print this program's version and the running daemon's",
   description:
     "Prints this program's version and, from the daemon's operator socket, the daemon's.\n" +
     "Exit codes: 0 success; 1 error; 2 the daemon has a different version.",

@@ -12,7 +12,7 @@ export const waitCommand: Command = {
   hasOwnFlagsOnly: true,
   needsNoMode: true,
   drawsItself: true,
-  examples: [{ command: "kube-ipvs wait", purpose: "the last container of a clean-up pod" }],
+  examples: [{ command: "kube-ipvs wait", purpose: "as the last container of a clean-up pod" }],
   run: async ({ writeOut }) => {
     // A signal listener does not keep a Node.js process alive.
     const keepAlive = setInterval(() => {}, 2 ** 30);

@@ -62,7 +62,7 @@ export const ignoredFields: readonly Field[] = rows.map(([path, kind, value, noE
   default: value,
   noEffect,
   ...(flag === undefined ? { help: "" } : { flag, help: `no effect: ${noEffect}` }),
-  // Bit 0 is valid.
+  // Zero is valid for nftables.masqueradeBit.
   ...(kind === "integer" ? { keepsZero: true } : {}),
   ...(path.startsWith("logging.") ? { winsOverFile: true } : {}),
 }));

@@ -4,7 +4,7 @@ export const ipvsFields = [
     path: "mode",
     flag: "proxy-mode",
     fillsFile: true,
-    help: "proxy mode: ipvs, iptables or userspace. With a configuration file, the flag applies only if the file's mode is empty, and one of the two is required. Without a file, the default is ipvs",
+    help: "proxy mode: ipvs, iptables or userspace. With a configuration file, the flag applies only if the file's mode is empty, and either the file or the flag must set the mode. Without a file, the default is ipvs",
   },
   {
     path: "ipvs.scheduler",

@@ -46,7 +46,7 @@ export const ownFields = [
     path: "kubeIpvs.stateFile",
     default: "/run/kube-ipvs/state.json",
     keepsZero: true,
-    help: "file that preserves drain start times and virtual server ownership across restarts; if no file is set, a restart resets drain deadlines and determines ownership from the ipsets",
+    help: "file that preserves drain start times and virtual server ownership across restarts. If no file is set, drain deadlines start over after a restart, and the ipsets determine which virtual servers belong to kube-ipvs",
   },
   {
     path: "kubeIpvs.extraSchedulers",
@@ -87,14 +87,14 @@ export const ownFields = [
     default: "0s",
     isLive: true,
     onlyInMode: "ipvs",
-    help: "interval between requests for an endpoint's weight, if its Service has the annotation kube-ipvs.io/weights: http=:PORT/PATH; 0s: no requests; shorter intervals than 1s count as 1s. Every node sends requests, so add at least 1s for every 20 nodes",
+    help: "interval between requests for an endpoint's weight, if its Service has the annotation kube-ipvs.io/weights: http=:PORT/PATH; 0s: no requests; intervals shorter than 1s are raised to 1s. Every node sends requests, so add at least 1s for every 20 nodes",
   },
   {
     path: "kubeIpvs.slowStart",
     kind: "duration",
     default: "0s",
     isLive: true,
-    help: "time over which a new endpoint's weight grows to its full value, with schedulers that use weights; 0s disables this. The annotation kube-ipvs.io/slow-start overrides this setting",
+    help: "time over which a new endpoint's weight grows to its full value, if the scheduler uses weights; 0s: full weight immediately. The annotation kube-ipvs.io/slow-start overrides this setting",
   },
   {
     path: "kubeIpvs.outlierEjection",
@@ -102,7 +102,7 @@ export const ownFields = [
     default: "0s",
     isLive: true,
     onlyInMode: "ipvs",
-    help: "how long an endpoint gets weight 0 after new TCP connections to it failed; each consecutive ejection lasts twice as long as the last; 0s: endpoints are never ejected. The annotation kube-ipvs.io/outlier-ejection overrides this setting",
+    help: "minimum time for which an endpoint is ejected (has weight 0) if new TCP connections to it fail; each consecutive ejection lasts twice as long as the previous one; 0s: endpoints are never ejected. The annotation kube-ipvs.io/outlier-ejection overrides this setting",
   },
   {
     path: "kubeIpvs.verificationPeriod",
@@ -123,7 +123,7 @@ export const ownFields = [
     kind: "integer",
     default: "50",
     max: 100,
-    help: "relist guard: at startup or after a watch gap, quarantine an API list that would remove more than this percentage of the known addresses. With fewer than ten known addresses, only an empty list is quarantined. The quarantine ends when the next list arrives, or after one minute; 0 disables the guard",
+    help: "relist guard: at startup or after an interrupted watch, quarantine an API list that would remove more than this percentage of the known addresses. With fewer than ten known addresses, only an empty list is quarantined. The quarantine ends when the next list arrives, or after one minute; 0 disables the guard",
   },
   {
     path: "kubeIpvs.observeOnly",
@@ -153,7 +153,7 @@ export const ownFields = [
     path: "kubeIpvs.tunnelForwarding",
     kind: "boolean",
     onlyInMode: "ipvs",
-    help: "send packets of Services with the annotation kube-ipvs.io/forwarding: tunnel to nodes with endpoints, and receive them from other nodes, with the client's address. Needs kubeIpvs.portRangeMarks. Enable it on all nodes before the first annotation",
+    help: "support tunnel forwarding: for Services whose annotation kube-ipvs.io/forwarding is tunnel, this node sends packets through tunnels to nodes that have endpoints, and accepts such packets from other nodes. Endpoints see the client's address. Needs kubeIpvs.portRangeMarks. Enable it on all nodes before adding the first annotation",
   },
   {
     path: "kubeIpvs.nodeProcessPorts",
@@ -165,13 +165,13 @@ export const ownFields = [
     path: "kubeIpvs.claimsFile",
     default: "/var/lib/kube-ipvs/claims.json",
     keepsZero: true,
-    help: "file that records when each external and load-balancer IP was first claimed, and that survives restarts and reboots; if no file is set, the oldest Service owns a contested IP after a restart",
+    help: "file that records when each external and load-balancer IP was first claimed, on a file system that keeps it across reboots. If no file is set, the oldest Service owns a contested IP after a restart",
   },
   {
     path: "kubeIpvs.serviceFrontendLimit",
     kind: "integer",
     default: "4096",
-    help: "maximum number of frontends per Service. A port counts once for each cluster IP, external IP and load-balancer IP, and once per IP family if it has a node port. For a load-balancer IP with source ranges, each port counts one additional time for every 16 ranges. Frontends beyond the limit are reported but not served; 0: no limit",
+    help: "maximum number of frontends per Service. A port counts once for each cluster IP, external IP and load-balancer IP, and once per IP family if it has a node port. If a load-balancer IP has source ranges, each of its ports counts once more for every 16 ranges or part of 16. Frontends beyond the limit are reported but not served; 0: no limit",
   },
   {
     path: "kubeIpvs.namespaceFrontendLimit",
@@ -189,14 +189,14 @@ export const ownFields = [
     path: "kubeIpvs.namespaceEndpointLimit",
     kind: "integer",
     default: "1000000",
-    help: "combined endpoint limit for all Services in a namespace, counted in the same way; older Services take precedence; 0: no limit",
+    help: "combined endpoint limit for all Services in a namespace, counted as for kubeIpvs.serviceEndpointLimit; older Services take precedence; 0: no limit",
   },
   {
     path: "kubeIpvs.manualWeights",
     default: "keep",
     words: ["keep", "repair"],
     isLive: true,
-    help: "what to do with weights set by other software or an administrator (ipvsadm -e … -w 0): keep them until a restart, as kube-proxy does, or repair them",
+    help: "what to do with weights set by other software or an administrator (ipvsadm -e … -w 0): keep them until a restart, as kube-proxy does, or restore the planned weights (repair)",
   },
   {
     path: "kubeIpvs.rules",
@@ -220,7 +220,7 @@ export const ownFields = [
     path: "kubeIpvs.masqueradeNodeToLocal",
     kind: "boolean",
     isLive: true,
-    help: "masquerade connections from this node's processes to external and load-balancer IPs of Services with externalTrafficPolicy Local, so that endpoints on other nodes can answer if this node has none",
+    help: "masquerade connections from this node's processes to external and load-balancer IPs of Services with externalTrafficPolicy Local, so that endpoints on other nodes can reply if this node has none",
   },
   {
     path: "kubeIpvs.strictSourceRanges",
@@ -245,7 +245,7 @@ export const ownFields = [
     default: "1000",
     isPositive: true,
     max: 100_000,
-    help: 'maximum number of Service ports that have their own traffic metrics (7 series each); the same limit applies separately to endpoints. All others are combined under the label service="other"',
+    help: 'maximum number of Service ports that have their own traffic metrics (7 series each); the same limit applies separately to endpoints. Service ports and endpoints beyond the limit are combined under the label service="other"',
   },
   {
     path: "kubeIpvs.runEstimation",
@@ -309,15 +309,15 @@ export const ownFields = [
   {
     path: "kubeIpvs.secureMetricsBindAddress",
     kind: "listen",
-    help: "IP and port (default port 10261) of a second metrics server for other hosts, with TLS. The server asks the API server whether the client's bearer token may get the path; kube-ipvs needs the ClusterRole system:auth-delegator for this. If empty, there is no such server",
+    help: "IP and port (default port 10261) of a second metrics server for other hosts, with TLS. For each request, it asks the API server whether the user of the client's bearer token may GET the path, for which kube-ipvs needs the ClusterRole system:auth-delegator. If empty, this server is not started",
   },
   {
     path: "kubeIpvs.secureMetricsCertFile",
-    help: "PEM file with this server's certificate and chain; read again every minute",
+    help: "PEM file with the certificate chain of the second metrics server; reread every minute",
   },
   {
     path: "kubeIpvs.secureMetricsKeyFile",
-    help: "PEM file with the certificate's private key",
+    help: "PEM file with the private key of this certificate",
   },
   {
     path: "kubeIpvs.lockName",

@@ -15,7 +15,7 @@ export const userspaceFields = [
     isPositive: true,
     max: 1_000_000,
     flag: "userspace-max-connections",
-    help: "userspace mode: maximum number of TCP connections and UDP clients across all Services. A low open-file limit reduces it",
+    help: "userspace mode: maximum number of TCP connections and UDP clients across all Services. A low open-file limit reduces this maximum",
   },
   {
     path: "kubeIpvs.userspaceMaxServiceConnections",

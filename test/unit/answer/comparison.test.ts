@@ -124,7 +124,7 @@ describe("a comparison of nodes", () => {
       return differencesBetween(nodes).map(({ since, cause }) => [since, cause]);
     };
     assert.deepEqual(sinceOf({ problems, history: [event, other] }), [
-      [event.time, `rejected of ${subject}`],
+      [event.time, `rejected: ${subject}`],
     ]);
     assert.deepEqual(sinceOf({ problems, history: [other] }), [
       ["2026-01-02T03:03:00.000Z", "API server does not answer"],

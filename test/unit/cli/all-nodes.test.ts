@@ -75,7 +75,7 @@ describe("doctor on many nodes", () => {
         .map((line) => line.replaceAll(/ +/g, " ")),
       [
         "n1 ok all 1 checks are ok",
-        "n2 warn version kube-ipvs 0.1.0 is running, but 0.2.0 on most nodes",
+        "n2 warn version kube-ipvs 0.1.0 is running, but most nodes run 0.2.0",
         "n3 warn b two",
         "n4 - - no answer",
       ],

@@ -122,7 +122,7 @@ describe("the arguments of explain", () => {
 
   const mistakes: readonly (readonly [string | undefined, object, RegExp])[] = [
     [undefined, {}, /give NAMESPACE\/NAME, ADDRESS:PORT, or/],
-    ["10.96.0.10:80", { to: "10.96.0.10:80" }, /both .* and --to/],
+    ["10.96.0.10:80", { to: "10.96.0.10:80" }, /either .* or --to, not both/],
     ["web.shop", {}, /"web\.shop": must be NAME, NAMESPACE\/NAME/],
     ["fd00::1:80", {}, /must be NAME/],
     ["10.96.0.10:0", {}, /must be NAME/],
@@ -236,6 +236,6 @@ describe("connections that an endpoint does not answer", () => {
     assert.deepEqual(unansweredIn([]), {});
     const connections = { ...explanation.connections, ...counted };
     const advice = adviceOn({ ...explanation, connections }).join("\n");
-    assert.match(advice, /without an answer: 2 .*10\.244\.1\.5:8080 does not answer: check/);
+    assert.match(advice, /Unanswered new connections: 2 .*10\.244\.1\.5:8080 does not answer: check/);
   });
 });

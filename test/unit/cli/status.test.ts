@@ -281,7 +281,7 @@ Not checked          rules of other software, routes and settings: run kube-ipvs
       assert.deepEqual([code, out], [1, ""]);
       assert.match(
         err,
-        /^kube-ipvs status: Cannot use the daemon's answer: .* a different version than this command \(kube-ipvs \S+\): run the command in the daemon's container/,
+        /^kube-ipvs status: Cannot use the daemon's answer: .* version differs from this command's \(kube-ipvs \S+\): run the command in the daemon's container/,
       );
       assert.equal(err.split("\n").length, 2);
     });

@@ -702,7 +702,7 @@ const cases: readonly Case[] = [
     check: "conflicts",
     verdict: "unknown",
     node: { daemon: known({ counts: {} } as unknown as Status) },
-    says: /^Cannot use the daemon's answer: .* different version than this command/,
+    says: /^Cannot use the daemon's answer: .* version differs from this command's/,
   },
 
   { check: "strict-arp", verdict: "ok", node: {}, says: /no MetalLB/ },

@@ -7,8 +7,8 @@ import type { ClusterEvent } from "../../event.ts";
 import type { EndpointSliceRecord } from "../../objects.ts";
 
 /**
- * Average number of nodes that write an Event that every node could write. With 8, one Event in 3,000 has no writer by
- * chance.
+ * Average number of nodes that write an Event which every node could write. With 8, about one Event in 3,000 has no
+ * writer.
  */
 const writersPerEvent = 8;
 /** Combined rate of Events about Services for all nodes: first a burst, then one per interval. */
@@ -17,8 +17,8 @@ const clusterIntervalMs = 100;
 const nodeBurst = 25;
 
 /**
- * Decides which Events about Services this node writes, so that their total number does not grow with the cluster. Only
- * nodes named in EndpointSlices are counted.
+ * Decides which Events about Services this node writes, so that the number of Events does not grow with the number of
+ * nodes. Only nodes named in EndpointSlices are counted.
  */
 export class EventShare {
   readonly #clock: Clock;

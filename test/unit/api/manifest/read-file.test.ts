@@ -47,8 +47,8 @@ const cases: readonly {
     name: "a Service without a cluster IP yet",
     text: "kind: Service\nmetadata: {name: a}\nspec: {ports: [{port: 80}]}\n",
     messages: [
-      'Cannot use spec.clusterIP of Service default/a: "" is not a cluster IP, and none is allocated for manifests; ' +
-        "set an IP address or None (a.yaml:1)",
+      'Cannot use spec.clusterIP of Service default/a: "" is not a cluster IP, and kube-ipvs does not ' +
+        'allocate cluster IPs; set an IP address or "None" (a.yaml:1)',
     ],
   },
   {
