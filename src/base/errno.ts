@@ -1,7 +1,7 @@
 /** Names of error numbers, as in errno(3). */
 import { constants } from "node:os";
 
-/** Each of these numbers has two names on Linux. The kernel's documentation uses these. */
+/** Numbers that have two names on Linux, with the name that the kernel's documentation uses. */
 const preferredNames: Readonly<Record<number, string>> = { 11: "EAGAIN", 95: "EOPNOTSUPP" };
 
 /** Error numbers that occur in netlink replies but have no name in Node.js (asm-generic/errno.h). */

@@ -56,7 +56,7 @@ const reasons: Readonly<Record<Need, (node: Node) => Reason | Promise<Reason>>> 
   installed: ({ isBeforeInstall }) => (isBeforeInstall ? "--before-install is given" : undefined),
   cluster: ({ cluster }) => ("skipped" in cluster ? cluster.skipped : undefined),
   ipvs: async (node) => ((await isIpvsAvailable(node)) ? undefined : "IPVS is not available"),
-  // If asking the daemon fails, the check is not skipped, and its verdict is unknown.
+  // If the request to the daemon fails, the check is not skipped, and its verdict is unknown.
   daemon: async ({ daemon }) => {
     const answer = await daemon().catch(() => undefined);
     return answer !== undefined && "skipped" in answer ? answer.skipped : undefined;

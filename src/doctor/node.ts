@@ -34,7 +34,7 @@ export interface BackendFact {
   readonly ruleCount: number;
   /** Chains of kube-proxy's iptables mode. */
   readonly leftoverChainCount: number;
-  /** Chains of userspace mode. */
+  /** Whether chains of userspace mode exist. */
   readonly hasPortals: boolean;
 }
 
@@ -71,11 +71,11 @@ export interface ReversePathFacts {
 export interface ForwardingFacts {
   /** Our links that receive tunneled packets. */
   readonly links: readonly string[];
-  /** Those of the links whose packets to other nodes' addresses are not delivered on this node. */
+  /** The links in `links` whose packets to other nodes' addresses are not delivered on this node. */
   readonly undelivered: readonly string[];
   /** Number of TCP connections that this node forwards through tunnels. */
   readonly connections: number;
-  /** Nodes, as `ADDRESS:PORT`, with connections that wait for an answer and none that is open. */
+  /** Nodes, as `ADDRESS:PORT`, with unanswered connections and no open ones. */
   readonly unanswered: readonly { readonly realServer: string; readonly connections: number }[];
   /** The link of each family's default route, for families that have one. */
   readonly uplinks: ReadonlyMap<IpFamily, { readonly name: string; readonly mtu: number }>;
@@ -148,7 +148,7 @@ export interface DaemonFacts extends Pick<Status, "conflicts"> {
   readonly counts: Pick<Status["counts"], "conflicts">;
 }
 
-/** Facts that can be read without failure. */
+/** Facts about the node whose reading cannot fail. */
 export interface Host extends Pick<Config, "mode" | "scheduler" | "strictARP"> {
   /** Whether node ports are served at 127.0.0.1 in iptables mode. */
   readonly iptablesLocalhostNodePorts: boolean;
@@ -166,7 +166,7 @@ export interface Node extends Host {
   /** Names of required capabilities that this process lacks. */
   readonly missingCapabilities: () => Answer<readonly string[]>;
   readonly modules: () => Promise<readonly ModuleFact[]>;
-  /** How rules are written, or would be. */
+  /** How the daemon writes rules, or would write them if it ran. */
   readonly rulesWriter: () => Promise<"iptables" | "nftables">;
   /** Why the scheduler cannot be used. Undefined if it can. */
   readonly schedulerProblem: () => Promise<string | undefined>;
@@ -191,7 +191,7 @@ export interface Node extends Host {
   readonly daemon: () => Promise<DaemonFacts | { readonly skipped: string }>;
   /** The node ports of Services. Empty without a daemon. */
   readonly nodePorts: () => Promise<readonly number[]>;
-  /** Explains packets to a few Services, by plan and kernel. */
+  /** Traces packets to a sample of Services through the plan and the kernel. */
   readonly packets: () => Promise<readonly Explanation[]>;
   /** `skipped` is the reason why the API server is not checked. */
   readonly cluster: Cluster | { readonly skipped: string };

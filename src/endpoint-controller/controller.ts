@@ -29,8 +29,8 @@ interface Informed<T> {
 }
 
 /**
- * Keeps the EndpointSlices of Services that have selectors in sync with their Pods. Starts writing when all four lists
- * are complete. Survives all API server outages, and continues until stopped.
+ * Creates the EndpointSlices of each Service with a selector from the selected Pods, and keeps them up to date. Starts
+ * writing when all four lists are complete. Survives all API server outages, and continues until stopped.
  */
 export class EndpointController {
   readonly #dependencies: ReflectorDependencies;

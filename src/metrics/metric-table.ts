@@ -136,7 +136,7 @@ export const metricTable = {
   buildInfo: {
     name: "kubernetes_build_info",
     type: "gauge",
-    help: "Always 1; the labels give the API server's version, so that alerts do not report a version mismatch",
+    help: "Always 1; the labels give the API server's version instead of kube-ipvs' own, so that alerts that compare component versions do not fire",
     labels: ["major", "minor", "git_version", "platform"],
   },
   featureEnabled: {
@@ -251,7 +251,7 @@ export const metricTable = {
   weightSignals: {
     name: "kube_ipvs_weight_signals",
     type: "gauge",
-    help: "Endpoints by weight signal: answered or unanswered (requests for their weights), or ejected (connections to them fail)",
+    help: "Endpoints by weight signal: answered or unanswered (requests for the endpoint's weight), or ejected (new connections to it are failing)",
     labels: ["signal"],
   },
   drainingRealServers: {

@@ -80,13 +80,13 @@ export const processMetrics: readonly ProcessMetric[] = [
   {
     name: "process_network_receive_bytes_total",
     type: "counter",
-    help: "Number of bytes received over IP by the process's network namespace",
+    help: "Number of bytes received over IP in the process's network namespace",
     read: () => networkOctets("InOctets"),
   },
   {
     name: "process_network_transmit_bytes_total",
     type: "counter",
-    help: "Number of bytes sent over IP by the process's network namespace",
+    help: "Number of bytes sent over IP in the process's network namespace",
     read: () => networkOctets("OutOctets"),
   },
   {

@@ -32,17 +32,17 @@ export const trafficMetricRows: readonly MetricRow[] = [
 ];
 
 function rowsOf(subject: "service" | "endpoint", labels: readonly string[]): TrafficRows {
-  const of = subject === "service" ? "of a Service port" : "of an endpoint of a Service port";
+  const per = subject === "service" ? "per Service port" : "per endpoint of a Service port";
   const counter = (name: string, help: string): MetricRow => ({
     name: `kube_ipvs_${subject}_${name}_total`,
     type: "counter",
-    help: `${help} ${of}, as IPVS counts them`,
+    help: `${help}, ${per}, as counted by IPVS`,
     labels,
   });
   const gauge = (name: string, help: string): MetricRow => ({
     name: `kube_ipvs_${subject}_${name}`,
     type: "gauge",
-    help: `${help} ${of}`,
+    help: `${help}, ${per}`,
     labels,
   });
   return {

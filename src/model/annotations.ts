@@ -216,7 +216,7 @@ export interface NodeAbilities {
   readonly areWeightsRequested: boolean;
 }
 
-/** `abilities` is undefined in modes without tuning, where every annotation is a problem. */
+/** `abilities` is undefined in modes without tuning, in which every annotation is a problem. */
 export function readTuning(
   service: Annotated & Pick<ServiceRecord, "ports">,
   defaults: Tuning,
@@ -266,7 +266,7 @@ function obstacleTo(
     return { reason: "scheduler-not-allowed", message };
   }
   if (!missing.has(scheduler)) return undefined;
-  const message = `the kernel has no scheduler ${scheduler}: run modprobe ip_vs_${scheduler} on the node`;
+  const message = `the scheduler ${scheduler} is not available in the kernel: run modprobe ip_vs_${scheduler} on the node`;
   return { reason: "scheduler-unavailable", message };
 }
 
@@ -275,7 +275,7 @@ const unknownMessage = `kube-ipvs supports ${Object.keys(readers)
   .join(", ")} under ${prefix}`;
 
 interface GivenAnnotation {
-  /** The annotation name in the Service. */
+  /** The annotation's name in the Service, which may be an alias. */
   readonly name: string;
   /** The name under kube-ipvs.io/. */
   readonly meaning: string;
@@ -331,7 +331,7 @@ function whyWithoutEffect(
       if (!ports.some(({ protocol }) => protocol === "TCP")) return "the Service has no TCP port";
       return avoidsZeroWeights(scheduler, schedulerFlags)
         ? undefined
-        : `the scheduler is ${scheduler}, which would refuse connections for an ejected endpoint: sh and mh need ${flagsName}: ${scheduler}-fallback`;
+        : `the scheduler is ${scheduler}, which would refuse the connections of an ejected endpoint: sh and mh need ${flagsName}: ${scheduler}-fallback`;
     case canaryName:
       return canary === undefined || sharesByWeights(scheduler) ? undefined : unweighted(scheduler);
     default:

@@ -19,8 +19,8 @@ export interface Trigger {
 }
 
 /**
- * Keeps the latest Services and slices, and records which Services were touched. Several changes to one Service between
- * two syncs count as one; the individual changes are not stored.
+ * Keeps the latest Services and slices, and records which Services were touched (must be planned again). Several changes
+ * to one Service between two syncs count as one; the individual changes are not stored.
  */
 export class ChangeTracker {
   readonly #services = new Map<ServiceName, ServiceRecord>();

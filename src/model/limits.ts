@@ -16,7 +16,7 @@ import { endpointPortKey } from "./endpoints.ts";
 export interface Demand {
   /**
    * Pairs of address and port. A node port counts once per family, no matter how many node addresses serve it. A pair
-   * with a load-balancer IP counts one additional time for every {@link rangesPerFrontend} source ranges of its family.
+   * with a load-balancer IP counts once more for every {@link rangesPerFrontend} source ranges of its family, rounded up.
    */
   readonly frontends: number;
   /** Endpoints of these frontends. An endpoint behind three frontends counts three times. */
@@ -24,8 +24,8 @@ export interface Demand {
 }
 
 /**
- * A source range costs one set entry per address and port, far less than a virtual server. With this number, the
- * default limit per Service allows 65,536 source ranges, the capacity of kube-proxy's ipset.
+ * Number of source ranges that count as one frontend. A source range costs one set entry per address and port, far less
+ * than a virtual server. With 16, the default limit allows 65,536 source ranges, the capacity of kube-proxy's ipset.
  */
 const rangesPerFrontend = 16;
 
@@ -70,7 +70,7 @@ export function isWithin(demand: Demand, share: Demand): boolean {
   return demand.frontends <= share.frontends && demand.endpoints <= share.endpoints;
 }
 
-/** Returns the smaller of the two values for each number. */
+/** Returns the smaller number of frontends and the smaller number of endpoints. */
 export function lesser(one: Demand, other: Demand): Demand {
   return {
     frontends: Math.min(one.frontends, other.frontends),

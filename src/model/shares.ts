@@ -131,8 +131,8 @@ export class Shares {
   }
 
   /**
-   * Returns whether the share changed. `left` is what remains of the namespace limit. Undefined if there is enough for
-   * all.
+   * Returns whether the share changed. `left` is what remains of the namespace limit. Undefined if the namespace stays
+   * within its limit.
    */
   #limit(name: ServiceName, demand: Demand | undefined, left: Demand | undefined): boolean {
     const before = this.#limited.get(name);

@@ -13,7 +13,7 @@ export function sliceWeightProblems(
   if (weights !== "slice") return none;
   return [...slices].flatMap(({ name, weightText }): readonly AnnotationProblem[] => {
     if (weightText === undefined || parseWeight(weightText) !== undefined) return [];
-    const message = `of EndpointSlice ${name} must be a number from 0 to 65535`;
+    const message = `on EndpointSlice ${name}: must be a number from 0 to 65535`;
     const reason = "invalid-annotation";
     return [{ annotation: weightName, value: weightText, reason, message }];
   });

@@ -17,7 +17,7 @@ export interface Tuning {
   readonly weights?: (typeof weightSources)[number] | WeightPage;
   /** Duration of a new endpoint's slow start. No slow start if undefined or 0. */
   readonly slowStartMs?: number;
-  /** How long an endpoint that fails new connections is ejected at first. Never if undefined or 0. */
+  /** Minimum duration of an endpoint's first ejection. If undefined or 0, endpoints are never ejected. */
   readonly outlierEjectionMs?: number;
   /** The canary group. Undefined if the Service has none. */
   readonly canary?: Canary;
@@ -85,7 +85,7 @@ export const annotationReasons = [
   "scheduler-not-allowed",
   // The kernel has no such scheduler.
   "scheduler-unavailable",
-  // Endpoints have not answered with a valid weight several times in a row.
+  // Endpoints failed several times in a row to answer with a valid weight.
   "invalid-weight-answer",
   // The annotation is valid but has no effect in combination with the Service's other settings.
   "annotation-without-effect",

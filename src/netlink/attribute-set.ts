@@ -77,7 +77,7 @@ export function list<T>(type: number, item: Field<T>): Field<readonly T[]> {
   };
 }
 
-/** Writes one attribute. For callers that send many messages and avoid the cost of building value objects. */
+/** Writes one attribute. Callers that send many messages use this to avoid the cost of building value objects. */
 export function writeAttribute<T>(writer: MessageWriter, field: Field<T>, value: T): void {
   const start = writer.beginAttribute(field.type | field.bits);
   field.write(writer, value);

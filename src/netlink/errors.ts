@@ -1,4 +1,4 @@
-/** Errors that can occur between a request and its reply. */
+/** The errors with which a netlink request can fail. */
 import { errnoName } from "../base/errno.ts";
 
 /** Describes a request in an operator's terms. It is only built if the request has failed. */

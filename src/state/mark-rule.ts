@@ -2,7 +2,7 @@
 export interface MarkRule {
   readonly mark: number;
   readonly mask: number;
-  /** Whether the rule selects all other packets. */
+  /** Whether the rule selects the packets that do not have this mark. */
   readonly isNegated: boolean;
   readonly table: number;
 }

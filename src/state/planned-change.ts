@@ -12,7 +12,7 @@ export interface PlannedChange {
   readonly after?: unknown;
   readonly services: readonly string[];
   readonly reason: string;
-  /** Why the change is pending. Undefined if it is not. */
+  /** Why the change is pending, that is, must wait. Undefined if it can be made immediately. */
   readonly deferred?: string;
 }
 

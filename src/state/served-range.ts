@@ -24,7 +24,7 @@ export interface ServedRange {
 export interface Tunnel {
   readonly end: "out" | "in";
   readonly hasServers: boolean;
-  /** Whether the range is the node port of all other Nodes. `address` is then this node's own address. */
+  /** Whether the range stands for a node port on all other Nodes. If so, `address` is this node's own address. */
   readonly isOfOtherNodes?: true;
 }
 

@@ -8,7 +8,7 @@ import { parseJson } from "../base/parse-json.ts";
 /** An archive in memory. */
 export interface SysdumpFiles {
   readonly index: Sysdump;
-  /** Text by name of the part. */
+  /** The text of each part, by the part's name. */
   readonly parts: ReadonlyMap<string, string>;
 }
 

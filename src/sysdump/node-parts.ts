@@ -99,7 +99,7 @@ function fileText(path: string): string {
   return `== ${path}\n${fileOf(path) ?? "(missing)\n"}`;
 }
 
-/** Lines `path = value`. */
+/** Returns lines of the form `path = value`. */
 function settingLines(pattern: string): readonly string[] {
   return expanded("/proc/sys", pattern.split("/")).flatMap((path) => {
     const value = fileOf(path);
@@ -129,7 +129,7 @@ async function metricsText({
 
 /** The end of the file to which the daemon logs. */
 function logText(pid: number | undefined): string {
-  if (pid === undefined) throw new Error("no daemon runs");
+  if (pid === undefined) throw new Error("no daemon is running");
   const file = openSync(`/proc/${pid}/fd/2`, "r");
   try {
     const facts = fstatSync(file);

@@ -1,4 +1,4 @@
-/** Implements `kube-ipvs sysdump`. Reads only, and loads no modules. */
+/** Implements `kube-ipvs sysdump`, which only reads and loads no modules. */
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
 import { apiVersion } from "../answer/answers.ts";

@@ -9,7 +9,7 @@ export type ReadNames = () => Promise<NamesAnswer>;
 
 export type NamesAnswer =
   | { readonly kind: "named"; readonly rows: readonly ServiceRow[] }
-  /** Rows only show virtual servers. */
+  /** No Service names are known, so rows show only virtual servers. */
   | { readonly kind: "unnamed"; readonly reason: string };
 
 export type Owner = Pick<ServiceRow, "namespace" | "name" | "portName">;

@@ -121,7 +121,7 @@ class LiveView {
     terminal.write(painted(this.#screen.lines, this.#options.hasColor));
   }
 
-  /** Waits until the next reading, or until a key requests one. Reading takes at most half the time. */
+  /** Waits until the next reading is due or a key requests one. Readings take at most half of the time. */
   async waitForNext(): Promise<void> {
     this.#wake = new AbortController();
     const pauseMs = Math.max(this.#options.intervalMs - this.#readMs, this.#readMs);

@@ -338,7 +338,7 @@ describe("the doctor on a node with kube-ipvs", () => {
     breaks: "ip link add nodelocaldns type dummy; ip address add 10.96.0.53/32 dev nodelocaldns",
     mends: "ip link del nodelocaldns",
     complaints: ["vip-collisions warn"],
-    says: /node-local DNS has 10\.96\.0\.53 on link nodelocaldns, .*unboundAddresses: \[10\.96\.0\.53\]/,
+    says: /node-local DNS listens at 10\.96\.0\.53 on link nodelocaldns, .*unboundAddresses: \[10\.96\.0\.53\]/,
   });
   const skipTunnels = skippedOnHost("loads modules");
   itReports({
@@ -654,7 +654,7 @@ describe("the doctor on a node without kube-ipvs", () => {
       await proxy.cleanUp();
     },
     complaints: ["connection-table warn"],
-    says: /connections in 2\^8 buckets: \d+ in a chain; .*conn_tab_bits=12/,
+    says: /connections in 2\^8 buckets: \d+ per hash chain; .*conn_tab_bits=12/,
     skip: skipModules,
   });
 });

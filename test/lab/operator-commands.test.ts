@@ -318,7 +318,10 @@ describe("the operator's commands", () => {
     const third =
       "ip netns exec client bash -c ': < /dev/tcp/10.96.0.10/80' && echo open || echo refused";
     assert.equal(shell(third).trim(), "refused");
-    assert.match(kubeIpvs("doctor").out, /are refused because every endpoint has reached its connection limit/);
+    assert.match(
+      kubeIpvs("doctor").out,
+      /are refused because every endpoint has reached its connection limit/,
+    );
     for (const connection of connections) connection.reset();
     shell(limit(0));
   });
@@ -611,7 +614,7 @@ describe("the operator's commands", () => {
     const { parts } = parseJson(kubeIpvs("show", path, "-o", "json").out) as Sysdump;
     const noteOf = (name: string) => parts.find((one) => one.name === name)?.note;
     assert.match(noteOf("status.json") ?? "", /^Cannot query kube-ipvs on /);
-    assert.equal(noteOf("log.txt"), "no daemon runs");
+    assert.equal(noteOf("log.txt"), "no daemon is running");
     for (const name of ["doctor.json", "plan.json", "ipvs.txt"])
       assert.equal(noteOf(name), undefined);
   });

@@ -116,7 +116,7 @@ async function readNames({ source, config, environment }: CommandContext): Promi
     return { kind: "named", rows: (await source.askFirstSync(question)).items };
   }
   const advice = isAbsent
-    ? "; if no daemon runs, --config, --kubeconfig or --manifests must name the source of Services"
+    ? "; if no daemon is running, --config, --kubeconfig or --manifests must name the source of Services"
     : "";
   const path = config.operatorSocket;
   return { kind: "unnamed", reason: `kube-ipvs on ${path}: ${asked.reason}${advice}` };

@@ -45,7 +45,7 @@ export const addressChecks: readonly Check[] = [
       const collisions = collisionsOf(found, others);
       if (collisions.length > 0 && collisions.length === dns.length) {
         return warn(
-          `node-local DNS has ${dns.join(" and ")} on link ${dnsLink}, but IPVS takes the packets to this address`,
+          `node-local DNS listens at ${dns.join(" and ")} on link ${dnsLink}, but IPVS intercepts packets to this address`,
           `set kubeIpvs.unboundAddresses: [${dns.join(", ")}], or give node-local DNS only 169.254.20.10 and set it as the kubelets' clusterDNS`,
         );
       }
@@ -88,7 +88,7 @@ export const addressChecks: readonly Check[] = [
   }),
   check({
     name: "tunnel-mtu",
-    why: "packets that are too large for the link below a tunnel are fragmented or lost: small requests work, and large answers hang",
+    why: "packets that are too large for the link below a tunnel are fragmented or lost: small requests work, but large responses hang",
     read: (node) => node.tunnels(),
     judge(tunnels) {
       const tooLarge = tunnels.flatMap(({ name, kind, mtuBytes, below }) => {
@@ -99,7 +99,7 @@ export const addressChecks: readonly Check[] = [
         return [{ text, remedy: `ip link set ${name} mtu ${most}` }];
       });
       if (tooLarge.length === 0)
-        return ok(`${counted(tunnels.length, "tunnel")}; none exceeds the link below`);
+        return ok(`${counted(tunnels.length, "tunnel")}; their packets fit the links below`);
       return warn(
         listed(tooLarge.map(({ text }) => text)),
         `${listed(tooLarge.map(({ remedy }) => remedy))}, and set the MTU in the network plugin's configuration`,
@@ -113,7 +113,7 @@ export const addressChecks: readonly Check[] = [
     why: "without strict ARP, every node answers ARP for the addresses that MetalLB announces",
     read: (node) => clusterOf(node).metalLb(),
     judge(seen, { strictARP }) {
-      if (seen === undefined) return ok("no MetalLB seen");
+      if (seen === undefined) return ok("MetalLB was not detected");
       if (strictARP) return ok(`${seen}; strict ARP is on`);
       return warn(
         `${seen}; strict ARP is off`,

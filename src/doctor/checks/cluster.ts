@@ -7,7 +7,7 @@ import type { Cluster, Node, RightFact } from "../node.ts";
 const smallSkewMs = 5_000;
 const largeSkewMs = 60_000;
 
-/** Services work even if kube-ipvs cannot write Events, remove the Node's taint, or check the tokens of scrapes. */
+/** Whether Services work without this permission: to write Events, remove the Node's taint, or check scrapers' tokens. */
 function isOptional(right: RightFact): boolean {
   return right.resource.startsWith("events.") || isForTaint(right) || isForReview(right);
 }
@@ -87,7 +87,7 @@ export const clusterChecks: readonly Check[] = [
   check({
     name: "dead-nodes",
     needs: ["cluster"],
-    why: "connections to endpoints on a dead Node time out until Kubernetes marks them not ready",
+    why: "connections to endpoints on a dead Node time out until Kubernetes marks the endpoints not ready",
     read: (node) => clusterOf(node).deadNodes(),
     judge(nodes) {
       if (nodes.length === 0) return ok("no ready endpoint is on a Node that is not ready");

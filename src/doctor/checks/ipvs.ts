@@ -19,15 +19,15 @@ const forwardPath = "net/ipv4/ip_forward";
 const localnetPath = "net/ipv4/conf/all/route_localnet";
 const reusePath = "net/ipv4/vs/conn_reuse_mode";
 const expirePath = "net/ipv4/vs/expire_nodest_conn";
-/** Without these settings, all traffic stops. The others affect individual connections. */
+/** Settings without which all traffic stops. Other settings affect only some connections. */
 const essentialPaths: ReadonlySet<string> = new Set(["net/ipv4/vs/conntrack", forwardPath]);
 
 /** Maximum cost of reading one counter: kernel commit 2232642ec3fb; see docs/reports/scale.md. */
 const nanosecondsPerCounter = 38;
-/** Estimator work per round, in milliseconds, that is considered too much. A round runs every 2 s. */
+/** If a round of the estimator takes longer than this, the check warns. A round runs every 2 s. */
 const longRoundMs = { timer: 50, threads: 500 } as const;
 
-/** Hash chains with more connections noticeably delay new connections. */
+/** Number of connections above which a hash chain noticeably delays new connections. */
 const longChain = 8;
 
 export const ipvsChecks: readonly Check[] = [
@@ -44,7 +44,7 @@ export const ipvsChecks: readonly Check[] = [
           `${counted(virtualServerCount, "virtual server")} in the namespace of process ${pid} (${command})`,
       );
       const remedy =
-        "check whether these virtual servers are needed there: ipvsadm -Ln in `nsenter -n -t PID`";
+        "check whether these virtual servers are needed there: nsenter -n -t PID ipvsadm -Ln";
       return warn(words.join("; "), remedy);
     },
   }),
@@ -97,19 +97,20 @@ export const ipvsChecks: readonly Check[] = [
     name: "conn-reuse-mode",
     modes: ipvsMode,
     needs: ["ipvs"],
-    why: "this sysctl decides which real server a client reaches if it soon reuses a port",
+    why: "this sysctl decides which real server a client reaches if it soon reuses a source port",
     read: ({ sysctl }) => sysctl(reusePath),
     judge(value, host) {
       if (value === undefined) return unset(reusePath, host);
       const version = linuxOf(host.kernelRelease);
-      if (version === undefined) return unknown(`${value}, on a kernel without a version number`);
+      if (version === undefined)
+        return unknown(`${value}, but the kernel release is not a version number`);
       const evidence = `${value} on Linux ${host.kernelRelease}`;
       if (version < linux(5, 9)) {
         if (value === "0") return ok(evidence);
         return wrong(evidence, { path: reusePath, value: "0" }, host);
       }
       if (value !== "0") return ok(evidence);
-      // Software for older kernels set the value to 0, and kube-ipvs does not restore it.
+      // Software for older kernels sets the value to 0. kube-ipvs does not change it back.
       return warn(
         `${evidence}: connections from reused ports still reach draining real servers`,
         command(reusePath, "1"),
@@ -160,12 +161,12 @@ export const ipvsChecks: readonly Check[] = [
     }),
     judge({ connections, bits, isGrowing }) {
       const evidence = `${counted(connections, "connection")} in 2^${bits} buckets`;
-      if (isGrowing) return ok(`${evidence} at most; the table grows automatically`);
+      if (isGrowing) return ok(`${evidence}; the table grows automatically to this size`);
       const perBucket = connections / 2 ** bits;
       if (perBucket <= longChain) return ok(evidence);
       const wanted = Math.min(20, Math.ceil(Math.log2(connections)));
       const remedy = `echo 'options ip_vs conn_tab_bits=${wanted}' > /etc/modprobe.d/ip_vs.conf, and reboot`;
-      return warn(`${evidence}: ${perBucket.toFixed(0)} in a chain`, remedy);
+      return warn(`${evidence}: ${perBucket.toFixed(0)} per hash chain`, remedy);
     },
   }),
 ];

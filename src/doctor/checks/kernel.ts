@@ -141,7 +141,7 @@ export const kernelChecks: readonly Check[] = [
       if (modulesFolder !== undefined) return ok(modulesFolder);
       const evidence = `/lib/modules/${kernelRelease} does not exist`;
       if (modules?.every(({ state }) => state === "available") === true)
-        return ok(`${evidence}, and not needed: every module is loaded or built in`);
+        return ok(`${evidence}, but is not needed: every module is loaded or built in`);
       return warn(evidence, "mount the node's /lib/modules, or load the modules when it boots");
     },
   }),

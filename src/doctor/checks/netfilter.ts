@@ -49,7 +49,7 @@ export const netfilterChecks: readonly Check[] = [
   }),
   check({
     name: "local-ports",
-    why: "if a process on the node connects from a port that is also a node port, the answers reach the Service instead",
+    why: "if a process on the node connects from a port that is also a node port, the replies go to the Service instead",
     read: async ({ sysctl, nodePorts }) => ({
       range: sysctl("net/ipv4/ip_local_port_range") ?? "",
       reserved: sysctl("net/ipv4/ip_local_reserved_ports") ?? "",
@@ -90,7 +90,7 @@ export const netfilterChecks: readonly Check[] = [
       const isAnyFull = tight.some((set) => fillLevelOf(set) >= 1);
       return (isAnyFull ? fail : warn)(
         words.join("; "),
-        "kube-ipvs replaces a set that becomes too small with a larger one; kube-proxy does not, so Service entries are missing",
+        "if kube-proxy serves this node, replace it with kube-ipvs, which replaces a full set with a larger one",
       );
     },
   }),
@@ -121,11 +121,11 @@ export const netfilterChecks: readonly Check[] = [
     judge({ tables, legacy, nft }, { mode }) {
       if (tables.length > 0) {
         const remedy = tables.map((table) => `nft delete table ${table}`).join("; ");
-        return fail(`kube-proxy's nftables mode left table ${tables.join(", ")}`, remedy);
+        return fail(`kube-proxy's nftables mode left tables behind: ${tables.join(", ")}`, remedy);
       }
       if ((legacy.hasPortals || nft.hasPortals) && mode !== "userspace") {
         return warn(
-          `userspace mode left chains in ${legacy.hasPortals ? "legacy" : "nft"}`,
+          `userspace mode left chains behind in iptables-${legacy.hasPortals ? "legacy" : "nft"}`,
           "kube-ipvs removes them at startup; to remove them earlier, run kube-ipvs --cleanup",
         );
       }
@@ -133,7 +133,7 @@ export const netfilterChecks: readonly Check[] = [
       if (mode === "iptables") return ok(`no nftables mode tables; ${chains} chains of this mode`);
       if (chains === 0) return ok("no iptables mode chains and no nftables mode tables");
       const backend = legacy.leftoverChainCount > nft.leftoverChainCount ? "legacy" : "nft";
-      const evidence = `kube-proxy's iptables mode left ${counted(chains, "chain")} in ${backend}`;
+      const evidence = `kube-proxy's iptables mode left ${counted(chains, "chain")} behind in iptables-${backend}`;
       if (mode === "userspace") return ok(`${evidence}, which the first sync removes`);
       return warn(
         evidence,

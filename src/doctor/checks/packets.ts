@@ -1,4 +1,4 @@
-/** Packets that the node drops although the virtual servers are as planned: other software's rules, and rp_filter. */
+/** Checks whether other software's rules or rp_filter drop packets although the virtual servers are as planned. */
 import type { Explanation, PacketLoss } from "../../answer/explanation.ts";
 import { remedyFor } from "../../answer/explanation-advice.ts";
 import { counted } from "../../base/counted.ts";
@@ -18,7 +18,7 @@ const rulesCheck = check({
       const may =
         doubts.length === 0
           ? ""
-          : `; these rules were not evaluated and may drop or translate some: ${listed(doubts)}`;
+          : `; these rules were not evaluated and may drop or translate packets: ${listed(doubts)}`;
       return ok(`traced packets to ${count}: no third-party rule stops them${may}`);
     }
     const byCause = Map.groupBy(losses, ({ cause }) => cause);

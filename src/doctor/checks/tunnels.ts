@@ -9,7 +9,7 @@ export const tunnelChecks: readonly Check[] = [
     name: "tunnel-forwarding",
     modes: ipvsMode,
     needs: ["installed"],
-    why: "packets that other nodes forward are lost without the links, and large packets if they do not fit",
+    why: "without the tunnel links, packets that other nodes forward are lost; with them, packets that are too large are lost",
     async read(node) {
       const facts = await node.tunnelForwarding();
       const names = new Set((await node.sets()).map(({ name }) => name));
@@ -32,7 +32,7 @@ export const tunnelChecks: readonly Check[] = [
         const names = undelivered.join(" and ");
         return fail(
           `packets to node ports that arrive through ${names} are dropped, because no routing rule delivers them`,
-          "kube-ipvs creates the rule at its next sync; if it is still missing, kube-ipvs' log has the reason (ip rule)",
+          "kube-ipvs creates the rule at its next sync; if ip rule still does not show it then, kube-ipvs' log has the reason",
         );
       }
       if (unanswered.length > 0) {
@@ -40,8 +40,8 @@ export const tunnelChecks: readonly Check[] = [
           ({ realServer, connections: count }) => `${realServer} (${count})`,
         );
         return warn(
-          `connections to these nodes are not answered: ${nodes.join(", ")}`,
-          "on these nodes, see whether the link receives packets: ip -s link; docs/tunnel-forwarding.md says what drops them",
+          `nodes that do not answer, with the number of connections: ${nodes.join(", ")}`,
+          "on these nodes, check whether the tunnel link receives packets (ip -s link); docs/tunnel-forwarding.md lists what may drop them",
         );
       }
       const forwarded = `${links.join(", ")}; ${connections} TCP connections to other nodes`;

@@ -156,7 +156,7 @@ export async function readForwarding({
 }
 
 /**
- * Answers do not return through this node, but IPVS notices when a client continues after its SYN. Packets in tunnels
+ * Replies do not return through this node, but IPVS notices when a client continues after its SYN. Packets in tunnels
  * keep their destination port.
  */
 async function readForwarded(

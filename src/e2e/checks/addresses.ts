@@ -26,7 +26,7 @@ export async function clusterIp(scene: Scene): Promise<Outcome> {
 export async function nodePorts(scene: Scene): Promise<Outcome> {
   const port = nodePort(scene, "node-port");
   const addresses = scene.nodes.map((node) => nodeAddress(scene, "node-port", node));
-  const detail = `port ${port} of ${addresses.join(", ")}, from pods and from nodes`;
+  const detail = `TCP and UDP reach port ${port} of ${addresses.join(", ")} from pods and from nodes`;
   return await scene.patience.outcomeOf(detail, async () => {
     const found = addresses.map((address) => reachFromEverywhere(scene, address, port, 2));
     return problemsOf((await Promise.all(found)).flat());
@@ -36,7 +36,7 @@ export async function nodePorts(scene: Scene): Promise<Outcome> {
 export async function sessionAffinity(scene: Scene): Promise<Outcome> {
   const [address = ""] = clusterIps(scene, "affinity");
   const question = tcp(address, servicePort, affinityAttempts);
-  const detail = `${affinityAttempts} connections from one client reach the same backend`;
+  const detail = `${affinityAttempts} connections from each client reached the same backend`;
   return await scene.patience.outcomeOf(detail, async () => {
     const found = scene.nodes.map(async ({ fromPod }) => {
       const { answers, problems } = await reach(fromPod, question, allBackends(scene));
@@ -53,7 +53,7 @@ export async function dualStack(scene: Scene): Promise<Outcome> {
   const [, second] = clusterIps(scene, "web");
   if (second === undefined)
     return notApplicable("the cluster assigns only one IP family to a Service");
-  const detail = `${second}: TCP and UDP, from pods and from nodes`;
+  const detail = `TCP and UDP reach ${second} from pods and from nodes`;
   return await scene.patience.outcomeOf(detail, async () =>
     problemsOf(await reachFromEverywhere(scene, second, servicePort, 2)),
   );

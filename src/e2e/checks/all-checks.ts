@@ -28,12 +28,12 @@ export const checkGroups: readonly (readonly Check[])[] = [
     { name: "headless", promise: "a headless Service has no virtual server", run: headless },
     {
       name: "internal-policy",
-      promise: "with Local, only backends on the client's node answer",
+      promise: "with policy Local, only the node's own backends answer",
       run: internalPolicy,
     },
     {
       name: "external-policy",
-      promise: "with Local, a node's own backends see the client's address",
+      promise: "with policy Local, backends see the client's own address",
       run: externalPolicy,
     },
     {

@@ -14,7 +14,8 @@ export async function health(scene: Scene): Promise<Outcome> {
 
 export async function kernelAsPlanned(scene: Scene): Promise<Outcome> {
   const { mode } = scene.firstStatus;
-  if (mode !== "ipvs") return notApplicable(`${mode} mode has no plan`);
+  if (mode !== "ipvs")
+    return notApplicable(`the check requires IPVS mode, but the mode is ${mode}`);
   return await judgeDaemons(scene, "kube-ipvs plan finds nothing to change", async (daemon) => {
     const plan = await answerOf<Plan>(scene.shell, daemon, "plan");
     const [first] = plan.changes;

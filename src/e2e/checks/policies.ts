@@ -36,7 +36,9 @@ export async function externalPolicy(scene: Scene): Promise<Outcome> {
     // The backend must see the client's address, not that of the node that received the packet.
     const hidden = inside.answers.find(({ from }) => !second.addresses.includes(from));
     const hiding =
-      hidden === undefined ? [] : [`node ${second.name} was seen with address ${hidden.from}`];
+      hidden === undefined
+        ? []
+        : [`a backend saw ${hidden.from} instead of an address of node ${second.name}`];
     return [...inside.problems, ...hiding, ...outside.problems];
   });
 }

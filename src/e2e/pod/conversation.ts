@@ -27,7 +27,7 @@ export interface Answers {
 export interface HeldConnection {
   readonly name: string;
   readonly pings: number;
-  /** `open`, `end`, `no answer` to the last line, or the name of an errno. */
+  /** `open`, `end`, `no answer` (to the last line), or an errno name. */
   readonly ending: string;
 }
 

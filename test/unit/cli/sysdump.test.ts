@@ -19,7 +19,7 @@ const index: Sysdump = {
   parts: [
     { name: "plan.json", bytes: 10, milliseconds: 1 },
     { name: "cut.json", bytes: 3, milliseconds: 1, note: "the first 3 of 9 bytes" },
-    { name: "log.txt", bytes: 0, milliseconds: 2, note: "no daemon runs" },
+    { name: "log.txt", bytes: 0, milliseconds: 2, note: "no daemon is running" },
   ],
 };
 const plan = { apiVersion, kind: "Plan", changes: [], conflicts: [] };
@@ -69,7 +69,7 @@ describe("kube-ipvs sysdump", () => {
   it("names the file by the time, and lists incomplete parts", async () => {
     const { code, out, paths } = await dump([]);
     assert.deepEqual([code, paths], [0, ["kube-ipvs-sysdump-20260102T030405Z.tar.gz"]]);
-    assert.match(out, /^ {2}log\.txt +0 +no daemon runs$/m);
+    assert.match(out, /^ {2}log\.txt +0 +no daemon is running$/m);
     assert.match(out, /^Wrote kube-ipvs-sysdump-20260102T030405Z\.tar\.gz$/m);
   });
 
@@ -107,7 +107,7 @@ describe("kube-ipvs show", () => {
     writeFileSync(text, "text");
     for (const [args, reason] of [
       [[], /FILE is required/],
-      [[path, "log"], /has no log \(no daemon runs\)$/],
+      [[path, "log"], /has no log \(no daemon is running\)$/],
       [[path, "x"], /has no x \(it has plan\.json, cut\.json\)$/],
       [[text], /Cannot read .*text: it is not a \.tar\.gz archive, or it is damaged$/],
       [[join(folder, "missing")], /Cannot read .*missing: ENOENT/],

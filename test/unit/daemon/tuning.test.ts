@@ -67,7 +67,8 @@ describe("the scheduler annotation", () => {
           annotation: "kube-ipvs.io/scheduler",
           value: "mh",
           reason: "scheduler-unavailable",
-          message: "the kernel has no scheduler mh: run modprobe ip_vs_mh on the node",
+          message:
+            "the scheduler mh is not available in the kernel: run modprobe ip_vs_mh on the node",
         },
       },
     ]);
@@ -263,7 +264,7 @@ describe("weights", () => {
     assert.deepEqual(weights(), ["10.244.1.10 1", "10.244.1.20 1", "10.244.1.40 1"]);
     assert.deepEqual(
       node.warnings.map(({ keys }) => keys["message"]),
-      ["of EndpointSlice default/web-canary must be a number from 0 to 65535"],
+      ["on EndpointSlice default/web-canary: must be a number from 0 to 65535"],
     );
   });
 

@@ -12,7 +12,7 @@ const index: Sysdump = {
   isRedacted: false,
   parts: [
     { name: "status.json", bytes: 3, milliseconds: 1 },
-    { name: "log.txt", bytes: 0, milliseconds: 2, note: "no daemon runs" },
+    { name: "log.txt", bytes: 0, milliseconds: 2, note: "no daemon is running" },
   ],
 };
 const files = {

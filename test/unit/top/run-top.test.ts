@@ -325,7 +325,7 @@ describe("the options of top", () => {
     const { names } = await topWith([]);
     assert.match(
       names?.kind === "unnamed" ? names.reason : "",
-      /ENOENT; if no daemon runs, --config/,
+      /ENOENT; if no daemon is running, --config/,
     );
     const pod = { KUBERNETES_SERVICE_HOST: "10.96.0.1" };
     assert.deepEqual((await topWith([], pod)).names, { kind: "named", rows: [] });
