@@ -40,7 +40,7 @@ function destinationParameters(destination: Destination): Readonly<Record<string
   return { ...destination, port: String(destination.port) };
 }
 
-/** If the query is invalid, returns the error message. */
+/** Parses the query of a request for plan facts. If it is invalid, returns the error message. */
 export function readPlanQuery(parameters: URLSearchParams): PlanQuery | string {
   const fromText = parameters.get("from");
   const from = fromText === null ? undefined : parseIpAddress(fromText);
@@ -73,7 +73,7 @@ function readDestination(parameters: URLSearchParams): Destination | string {
   return { protocol, address, port };
 }
 
-/** Ignores unknown parameters. If the query is invalid, returns the error message. */
+/** Parses the query of a request for Services. Ignores unknown parameters. Returns the error message for an invalid one. */
 export function readServicesQuery(query: URLSearchParams): ServicesQuery | string {
   const namespace = query.get("namespace") ?? "";
   const name = query.get("name") ?? "";

@@ -59,7 +59,7 @@ export const drainColumns: readonly Column<DrainRow>[] = [
   { title: "INACTIVE", cell: ({ inactiveConnections }) => inactiveConnections, drop: 3 },
 ];
 
-/** For example `10.96.0.10:53`, or `10.96.0.10:5060,10000-20000` for a port range. */
+/** Formats a row's address and ports: `10.96.0.10:53`, or `10.96.0.10:5060,10000-20000` for a port range. */
 function serverText({ address, port, ports = String(port) }: ServiceRow): string {
   return `${hostPort(address, 0).slice(0, -1)}${ports}`;
 }
@@ -117,7 +117,7 @@ function reasonText(row: ServiceRow): string {
   return `${reason} (${claimedBy.namespace}/${claimedBy.name}, ${claimedBy.claim})`;
 }
 
-/** For example: `3/4 +1 draining`, with 3 of 4 planned real servers programmed. */
+/** Formats endpoint counts: `3/4 +1 draining` if 3 of 4 planned real servers are programmed. */
 function endpointsText({ realServers: { programmed, planned, draining } }: ServiceRow): string {
   return `${programmed}/${planned}${draining === 0 ? "" : ` +${draining} draining`}`;
 }
@@ -128,7 +128,7 @@ function conditionText({ ready, serving, terminating }: EndpointRow): string {
   return terminating === true ? `${state},terminating` : state;
 }
 
-/** For example: `2 min 5 s, 12 min 55 s left`. */
+/** Formats a drain's age and deadline: `2 min 5 s, 12 min 55 s left`. */
 function drainText({ ageSeconds, deadlineInSeconds }: DrainTimes): string {
   const left =
     deadlineInSeconds === undefined ? "no deadline" : `${durationText(deadlineInSeconds)} left`;

@@ -38,7 +38,7 @@ export const endpointColumns: readonly Column<TrafficEndpoint>[] = [
   { title: "WEIGHT", cell: ({ weight }) => weight },
 ];
 
-/** For example: `shop/web:http TCP` or, without a known Service, `TCP 10.96.0.1:443`. */
+/** Formats a row's label: `shop/web:http TCP` or, if the Service is unknown, `TCP 10.96.0.1:443`. */
 export function labelOf(row: TrafficRow): string {
   const { namespace, name, portName, protocol } = row;
   if (name === undefined) return serversText(row);

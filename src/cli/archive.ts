@@ -13,7 +13,7 @@ export async function readArchive(path: string): Promise<SysdumpFiles> {
   }
 }
 
-/** Throws if the archive has no such part. */
+/** Finds a part by name. Throws if the archive does not contain it. */
 export function partOf(
   { index, parts }: SysdumpFiles,
   path: string,

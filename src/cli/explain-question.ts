@@ -15,7 +15,7 @@ export interface ExplainQuestion {
   readonly port?: string;
 }
 
-/** Throws if the arguments are invalid. */
+/** Converts the arguments to a question. Throws if they are invalid. */
 export function explainQuestion({
   options,
   arguments: [subject],

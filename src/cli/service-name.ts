@@ -7,7 +7,7 @@ export interface ServiceNamed {
   readonly port?: string;
 }
 
-/** Undefined if the text has a different form. */
+/** Parses the name of a Service. Undefined if the text has a different form. */
 export function serviceNamed(text: string, byDefault: string): ServiceNamed | undefined {
   const pattern = /^(?:(?:svc|services?)\/)?(?:([\w-]+)\/)?([\w-]+)(?::([\w-]+))?$/;
   const [, namespace = byDefault, name, port] = pattern.exec(text) ?? [];

@@ -197,7 +197,7 @@ export interface Node extends Host {
   readonly cluster: Cluster | { readonly skipped: string };
 }
 
-/** If the modules cannot be read, assumes that IPVS is available. Each check then reports what it cannot read. */
+/** The state of ip_vs. If modules cannot be read, assumes that it is available. Each check then reports its own error. */
 export async function ipvsStateOf({ modules }: Pick<Node, "modules">): Promise<ModuleState> {
   const all = await modules().catch(() => []);
   return all.find(({ name }) => name === "ip_vs")?.state ?? "available";

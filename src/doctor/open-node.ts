@@ -29,7 +29,7 @@ import { readFiles, readMissingCapabilities, readMounts, readProxies } from "./r
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Throws NetlinkError. */
+/** Opens the kernel readers for this node. Throws NetlinkError. */
 export function openNode(
   config: Config,
   isBeforeInstall: boolean,

@@ -42,7 +42,7 @@ function advice({ verdict, remedy, why }: Finding): readonly string[] {
   return [`why: ${why}`, ...(remedy === undefined ? [] : [`remedy: ${remedy}`])];
 }
 
-/** For example: `23 checks: 20 ok, 2 warn, 1 fail`. */
+/** Counts the findings by verdict: `23 checks: 20 ok, 2 warn, 1 fail`. */
 function summaryText(findings: readonly Finding[]): string {
   const counts = verdicts.flatMap((verdict) => {
     const count = findings.filter((finding) => finding.verdict === verdict).length;

@@ -14,7 +14,7 @@ import { runChecks } from "./run.ts";
 /** Exit codes: no check failed, a check failed, or the test could not run. */
 const exitCodes = { passed: 0, failed: 1, notRun: 2 } as const;
 
-/** Rejects if the test cannot run or is interrupted. */
+/** Runs the test and resolves with the exit code. Rejects if the test cannot run or is interrupted. */
 export async function run(args: readonly string[]): Promise<number> {
   const options = readOptions(args, process.env);
   if (options === undefined) {

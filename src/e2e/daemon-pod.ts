@@ -19,7 +19,7 @@ export interface Daemon {
 const names = ["kube-ipvs", "kube-proxy"];
 const usualMetricsPort = 10_249;
 
-/** Undefined if the pod has no node yet. */
+/** Returns the daemon in a pod. Undefined if the pod has no node yet. */
 export function daemonOf(pod: V1Pod): Daemon | undefined {
   const { metadata = {}, spec } = pod;
   const containers = spec?.containers ?? [];

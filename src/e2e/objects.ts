@@ -46,7 +46,7 @@ export function podTemplates(nodeNames: readonly string[]): readonly PodTemplate
   return [...backends, ...clients];
 }
 
-/** `image` is usually the daemon's image. */
+/** Creates a pod. `image` is usually the daemon's image. */
 export function podObject({
   name,
   namespace,

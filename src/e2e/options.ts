@@ -52,7 +52,7 @@ ${allChecks.map(({ name, promise }) => `  ${name.padEnd(18)} ${promise}`).join("
 Exit codes: 0 no check failed, 1 a check failed, 2 the test could not run.
 `;
 
-/** Undefined if help was requested. Throws if the arguments are invalid. */
+/** Parses the arguments. Undefined if help was requested. Throws if they are invalid. */
 export function readOptions(
   args: readonly string[],
   environment: Readonly<Record<string, string | undefined>>,

@@ -34,7 +34,7 @@ const zoneLabel = "topology.kubernetes.io/zone";
 /** A zone without nodes. */
 const nowhere = "kube-ipvs-e2e-elsewhere";
 
-/** Rejects if the cluster cannot be tested. {@link removeAll} removes the objects that were created until then. */
+/** Prepares the test. If the cluster cannot be tested, rejects; {@link removeAll} removes what was created until then. */
 export async function prepare(context: RunContext): Promise<Scene> {
   const { api, shell, options, progress } = context;
   const { namespace } = options;

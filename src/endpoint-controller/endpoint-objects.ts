@@ -60,7 +60,7 @@ export class EndpointObjects {
     return [...new Set(concerned)];
   }
 
-  /** If a Node's zone changed, which is rare, returns all Services, because any of them may have Pods there. */
+  /** If the Node's zone changed, which is rare, returns all Services, because any of them may have Pods on the Node. */
   replaceNode(
     previous: NodeRecord | undefined,
     current: NodeRecord | undefined,

@@ -31,7 +31,7 @@ export class SliceWriter {
     for (const slice of deletes) await this.#delete(slice);
   }
 
-  /** Succeeds if the slice no longer exists. */
+  /** Deletes a slice. Also succeeds if the slice no longer exists. */
   async #delete({ name, uid, resourceVersion }: StoredSlice): Promise<void> {
     const preconditions = { uid, resourceVersion };
     const options = { kind: "DeleteOptions", apiVersion: "v1", preconditions };

@@ -7,7 +7,7 @@ import { virtualServerKey } from "../state/virtual-server.ts";
 import { type DestinationInput, explainDestination } from "./explain-destination.ts";
 import { destinationText } from "./verdict-text.ts";
 
-/** `to` is the destination to which kube-ipvs connects. */
+/** Explains packets to a destination that kube-ipvs forwards. `to` is the destination to which kube-ipvs connects. */
 export function explainForwarded(input: DestinationInput, to: Destination): Explanation {
   const { destination, observed } = input;
   const before = explainDestination({ ...input, from: "node" });
@@ -42,7 +42,7 @@ function takenPacket(
   return { ...packet, summary, ...(planned === summary ? {} : { planned }) };
 }
 
-/** If no endpoint is available, TCP clients see a reset, and UDP clients get no reply. */
+/** Combines both verdicts. If no endpoint is available, TCP clients see a reset, and UDP clients get no reply. */
 function verdictOf(
   before: Explanation,
   target: Explanation,

@@ -79,7 +79,7 @@ function foreignText({ steps }: PacketPath, { servers }: NodeState): string {
   return step === undefined ? "" : `, by other software's virtual server ${step.chain}`;
 }
 
-/** For example: `; uncertain because of ip rule fwmark 0x1/0x1: lookup 100`. */
+/** Names the first reason for uncertainty: `; uncertain because of ip rule fwmark 0x1/0x1: lookup 100`. */
 function doubtText({ steps, end }: PacketPath): string {
   const all = [...steps, ...endpointsOf(end).flatMap((endpoint) => endpoint.steps)];
   const texts = new Set(

@@ -5,7 +5,7 @@ import type { NodeNetwork, NodeState } from "./packet/node-state.ts";
 import type { Packet } from "./packet/packet.ts";
 import type { PacketPath } from "./packet/path.ts";
 
-/** Undefined if no endpoint gets the packet. */
+/** Says why the packet is or is not masqueraded. Undefined if no endpoint gets the packet. */
 export function masqueradeText(
   { steps, end }: PacketPath,
   network: NodeNetwork,
@@ -37,7 +37,7 @@ export function masqueradeText(
     : `none, although ${marked}`;
 }
 
-/** For example, `192.168.20.1/32 lets 192.168.20.1 in`. */
+/** Names the source range that allows a packet: `192.168.20.1/32 lets 192.168.20.1 in`. */
 export function sourceRangeText(
   { source, isFromNode }: Packet,
   ranges: readonly Cidr[],

@@ -8,7 +8,7 @@ import { byText } from "./packet/deliver.ts";
 import type { Packet } from "./packet/packet.ts";
 import type { EndpointPath, PacketPath, PathEnd } from "./packet/path.ts";
 
-/** For example: `Packets from 10.244.1.7 to 10.96.0.10:80 are balanced over 3 of 4 endpoints and not masqueraded`. */
+/** A sentence such as `Packets from 10.244.1.7 to 10.96.0.10:80 are balanced over 3 of 4 endpoints and not masqueraded`. */
 export function packetSummary(
   { end }: PacketPath,
   { label, packet }: Pick<Origin, "label" | "packet">,
@@ -19,7 +19,7 @@ export function packetSummary(
   return `Packets from ${label} to ${name} ${fateText(end, packet, endpointCount)}`;
 }
 
-/** For example: `10.96.0.10:53/udp`. The protocol is omitted for TCP. */
+/** Formats a destination: `10.96.0.10:53/udp`. Omits the protocol if it is TCP. */
 export function destinationText({ protocol, address, port }: Destination): string {
   if (protocol === "ICMP") return `${address}/icmp`;
   return `${hostPort(address, port)}${protocol === "TCP" ? "" : `/${protocol.toLowerCase()}`}`;
@@ -65,7 +65,7 @@ function balancedText(
   return `${over} and ${masqueradedText(delivered)}${stopped}${unansweredText(delivered)}`;
 }
 
-/** For example: `are tunneled to 2 nodes (192.168.10.13, 192.168.10.14) or go to 1 endpoint here, not masqueraded`. */
+/** Text such as `are tunneled to 2 nodes (192.168.10.13, 192.168.10.14) or go to 1 endpoint here, not masqueraded`. */
 function tunneledText(
   all: readonly EndpointPath[],
   nodes: readonly EndpointPath[],
@@ -90,7 +90,7 @@ function whyText({ obstacle, steps }: EndpointPath): string {
   return obstacle === undefined ? byText(steps.at(-1)) : `: ${obstacle}`;
 }
 
-/** For example: `2 of 3 endpoints`. */
+/** Counts the endpoints that get packets: `2 of 3 endpoints`. */
 function countText({ length }: readonly EndpointPath[], endpointCount: number): string {
   const of = Math.max(endpointCount, length);
   return `${length} of ${of} endpoint${of === 1 ? "" : "s"}`;
@@ -103,7 +103,7 @@ function restText(rest: PathEnd | undefined, packet: Packet, endpointCount: numb
     : `; packets that no rule directs to an endpoint ${fateText(rest, packet, endpointCount)}`;
 }
 
-/** If there are no endpoints, kube-ipvs resets the TCP connections that it has already accepted. */
+/** Describes packets to a kube-ipvs socket. Without endpoints, kube-ipvs resets TCP connections after accepting them. */
 function takenText(
   endpoints: readonly EndpointPath[],
   { protocol }: Packet,

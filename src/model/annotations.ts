@@ -216,7 +216,7 @@ export interface NodeAbilities {
   readonly areWeightsRequested: boolean;
 }
 
-/** `abilities` is undefined in modes without tuning, in which every annotation is a problem. */
+/** Reads a Service's tuning. `abilities` is undefined in modes without tuning, in which every annotation is a problem. */
 export function readTuning(
   service: Annotated & Pick<ServiceRecord, "ports">,
   defaults: Tuning,

@@ -47,7 +47,7 @@ export class ChangeTracker {
     this.#touched.add(name);
   }
 
-  /** If a slice moves to another Service, both Services are touched. */
+  /** Records a change of a slice. If the slice moves to another Service, both Services are touched. */
   noteSlice(
     previous: EndpointSliceRecord | undefined,
     current: EndpointSliceRecord | undefined,

@@ -18,7 +18,7 @@ export interface Endpoint extends EndpointRecord {
   readonly sliceWeight?: number;
 }
 
-/** A port name and protocol. They connect slice ports with service ports; port numbers may differ. */
+/** A port name and protocol, by which slice ports match service ports. Their port numbers may differ. */
 export type EndpointPortKey = string & { readonly __brand: "EndpointPortKey" };
 
 export type EndpointsByPort = ReadonlyMap<EndpointPortKey, readonly Endpoint[]>;

@@ -9,7 +9,7 @@ import { rampSteps } from "./tuning.ts";
  * run.
  */
 export interface RampStartTimes {
-  /** Undefined if no earlier run recorded this ramp. */
+  /** Returns the start time of a ramp that an earlier run recorded. Undefined if there is none. */
   recall(key: ServiceAddress): number | undefined;
   /** Replaces everything recorded before. Returns without waiting and never throws. */
   keep(startedMs: ReadonlyMap<ServiceAddress, number>): void;

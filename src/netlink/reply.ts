@@ -69,7 +69,7 @@ export class ReplyReader<R> {
     return this.#outcome !== undefined;
   }
 
-  /** Throws DecodeError if a message length is invalid. */
+  /** Reads the messages in a piece. Throws DecodeError if a message length is invalid. */
   take(piece: Uint8Array): void {
     for (const message of messagesOf(piece)) this.takeMessage(message);
   }

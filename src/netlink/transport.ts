@@ -298,7 +298,7 @@ export class NetlinkTransport {
     return this.#exchange(this.#writer.written, pieceBytes);
   }
 
-  /** If `request` is empty, continues receiving the replies to the previous request. */
+  /** Sends a request and receives replies. If `request` is empty, receives more replies to the previous request. */
   #exchange(request: Uint8Array, pieceBytes: number): Promise<shim.TransactResult> {
     const { shim } = this.#dependencies;
     return shim.transact(this.#socket, request, this.#lastSequence, TIMEOUT_MS, pieceBytes);

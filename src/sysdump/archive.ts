@@ -29,7 +29,7 @@ export function packed({ index, parts }: SysdumpFiles): Buffer {
   return gzipSync(Buffer.concat([...blocks, Buffer.alloc(2 * blockBytes)]));
 }
 
-/** Throws if this is not an archive of this version of the format, or if it is not complete. */
+/** Unpacks an archive. Throws if it is incomplete or not in this version of the format. */
 export function unpacked(bytes: Uint8Array, maxBytes: number = maxUnpackedBytes): SysdumpFiles {
   const parts = new Map(filesOf(decompressed(bytes, maxBytes)));
   const text = parts.get(indexName);

@@ -29,7 +29,7 @@ export const defaultLimits: Limits = {
   partBytes: 16 * 1024 * 1024,
 };
 
-/** Never rejects. */
+/** Reads the parts. Never rejects. */
 export async function collect(
   parts: readonly Part[],
   head: Omit<Sysdump, "parts">,

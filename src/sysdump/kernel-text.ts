@@ -20,7 +20,7 @@ export async function ipvsText(
   return text(lines);
 }
 
-/** Like `ipset save`. Entries of other software's sets are only counted. */
+/** Formats sets in the style of `ipset save`. Entries of other software's sets are only counted. */
 export async function setsText(
   sets: Pick<KernelReaders["ipSets"], "listSets" | "listEntries">,
 ): Promise<string> {

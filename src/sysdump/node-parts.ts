@@ -90,7 +90,7 @@ function programPart(name: string, program: string, ...args: readonly string[]):
   };
 }
 
-/** Undefined if the kernel does not have this file. */
+/** Reads a file. Undefined if the kernel does not have it. */
 function fileOf(path: string): string | undefined {
   return attempt(() => readFileSync(path, "utf8"));
 }

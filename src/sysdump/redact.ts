@@ -80,7 +80,7 @@ export class Redactor {
     return `${JSON.stringify(parseJson(text), replaced, 2)}\n`;
   }
 
-  /** Each bit is inverted or not, depending on the bits before it (Crypto-PAn). Host bits of a network stay zero. */
+  /** Inverts each bit or not, depending on the bits before it (Crypto-PAn). Host bits of a network stay zero. */
   #address(address: IpAddress, prefixLength: number): string {
     const family = familyOf(address);
     if (isLoopback(address) || address === wildcardAddresses[family]) return address;

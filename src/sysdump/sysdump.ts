@@ -47,7 +47,7 @@ function redactable(part: Part): Part {
   return { ...part, read: () => Promise.reject(new Error(`omitted because ${reason}`)) };
 }
 
-/** Exported for tests. */
+/** Redacts the parts and the index. Exported for tests. */
 export function redacted(
   { index, parts }: SysdumpFiles,
   key: Uint8Array = randomBytes(32),

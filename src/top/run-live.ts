@@ -59,7 +59,7 @@ class LiveView {
     };
   }
 
-  /** Undefined while the view is running. */
+  /** The exit code, once the view has ended. Undefined while it is running. */
   get exitCode(): number | undefined {
     return this.#exitCode;
   }
@@ -91,7 +91,7 @@ class LiveView {
     });
   }
 
-  /** If a reading fails, shows the error and the old figures until the next reading. */
+  /** Takes another reading. If it fails, shows the error and the old figures until the next one. */
   async readAgain(): Promise<void> {
     try {
       await this.read();

@@ -336,7 +336,7 @@ describe("the operator's commands", () => {
     const { out } = kubeIpvs("explain", "web");
     assert.match(
       out,
-      /without an answer: 1 .*10\.244\.1\.20:8080 does not answer: check whether the pod/,
+      /Unanswered new connections: 1 .*10\.244\.1\.20:8080 does not answer: check whether the pod/,
     );
     shell("ip -n pod-2 rule del pref 0 blackhole");
   });

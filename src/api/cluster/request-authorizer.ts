@@ -52,7 +52,7 @@ export class RequestAuthorizer {
     this.#log = log;
   }
 
-  /** Never rejects. Reviews one request at a time. */
+  /** Determines whether a request is allowed. Reviews one request at a time. Never rejects. */
   async access(request: AuthorizedRequest): Promise<Access> {
     const { path, verb, token } = request;
     const key = createHash("sha256").update(`${verb} ${path} ${token}`).digest("base64");

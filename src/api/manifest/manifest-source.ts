@@ -73,7 +73,7 @@ export class ManifestSource implements ObjectSource {
     this.#options = { ...defaultTimes, ...options };
   }
 
-  /** Throws if the folder cannot be read. */
+  /** Checks whether the folder can be read. Throws if it cannot. */
   async checkFolder(): Promise<void> {
     const { folder } = this.#options;
     try {

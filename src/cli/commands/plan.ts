@@ -62,7 +62,7 @@ async function readApplied(
   return name === "-" ? { name: "stdin", text: await readInput() } : { name, text: readFile(name) };
 }
 
-/** Undefined if no daemon has this configuration, or if the daemon has not synced yet or only observes. */
+/** Reads the running daemon's state. Undefined if it has another configuration, has not synced yet, or only observes. */
 async function runningDaemon({
   isRunningConfig,
   source,

@@ -83,7 +83,7 @@ export const topCommand: Command = {
   },
 };
 
-/** Throws if an option is invalid. */
+/** Parses the command's options. Throws if an option is invalid. */
 function optionsOf({ options, arguments: [filter = ""], form }: CommandContext): TopOptions {
   const intervalText = options.get("interval") ?? "";
   const intervalMs = parseDuration(intervalText);

@@ -165,7 +165,7 @@ export const ownFields = [
     path: "kubeIpvs.claimsFile",
     default: "/var/lib/kube-ipvs/claims.json",
     keepsZero: true,
-    help: "file that records when each external and load-balancer IP was first claimed, on a file system that keeps it across reboots. If no file is set, the oldest Service owns a contested IP after a restart",
+    help: "file that records when each external and load-balancer IP was first claimed. It must survive reboots. If no file is set, the oldest Service owns a contested IP after a restart",
   },
   {
     path: "kubeIpvs.serviceFrontendLimit",
@@ -309,7 +309,7 @@ export const ownFields = [
   {
     path: "kubeIpvs.secureMetricsBindAddress",
     kind: "listen",
-    help: "IP and port (default port 10261) of a second metrics server for other hosts, with TLS. For each request, it asks the API server whether the user of the client's bearer token may GET the path, for which kube-ipvs needs the ClusterRole system:auth-delegator. If empty, this server is not started",
+    help: "IP and port (default port 10261) of a second metrics server for other hosts, with TLS. It asks the API server whether the user of the client's bearer token may GET the path, which requires the ClusterRole system:auth-delegator for kube-ipvs. If empty, this server is not started",
   },
   {
     path: "kubeIpvs.secureMetricsCertFile",
@@ -317,7 +317,7 @@ export const ownFields = [
   },
   {
     path: "kubeIpvs.secureMetricsKeyFile",
-    help: "PEM file with the private key of this certificate",
+    help: "PEM file with the private key of the second metrics server's certificate",
   },
   {
     path: "kubeIpvs.lockName",

@@ -25,7 +25,7 @@ const reviewRemedy = "bind kube-ipvs's user to the ClusterRole system:auth-deleg
 const taintRemedy =
   "bind kube-ipvs's user to a ClusterRole that may patch nodes, or set kubeIpvs.removeNotReadyTaint: false";
 
-/** Throws if no API server is configured. */
+/** Returns the node's cluster. Throws if no API server is configured. */
 export function clusterOf({ cluster }: Pick<Node, "cluster">): Cluster {
   if ("skipped" in cluster) throw new Error(cluster.skipped);
   return cluster;
@@ -108,7 +108,7 @@ function remedyFor(denied: readonly RightFact[]): string {
   return denied.every(isForReview) ? reviewRemedy : roleRemedy;
 }
 
-/** For example: `services (list, watch), nodes (get)`. */
+/** Formats permissions: `services (list, watch), nodes (get)`. */
 function rightsText(rights: readonly RightFact[]): string {
   const byResource = Map.groupBy(rights, ({ resource }) => resource);
   return [...byResource]

@@ -90,7 +90,7 @@ export const netfilterChecks: readonly Check[] = [
       const isAnyFull = tight.some((set) => fillLevelOf(set) >= 1);
       return (isAnyFull ? fail : warn)(
         words.join("; "),
-        "if kube-proxy serves this node, replace it with kube-ipvs, which replaces a full set with a larger one",
+        "kube-ipvs replaces such a set with a larger one; with kube-proxy, a full set lacks entries of Services",
       );
     },
   }),

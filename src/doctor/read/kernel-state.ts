@@ -21,7 +21,7 @@ import type {
 } from "../node.ts";
 import { isIpvsLoaded } from "./modules.ts";
 
-/** Throws if IPVS is not loaded, because a request would load it. */
+/** Reads figures about IPVS. Throws if IPVS is not loaded, because a request would load it. */
 export async function readIpvs({ ipvs }: KernelReaders): Promise<IpvsFigures> {
   if (!isIpvsLoaded()) throw new Error("IPVS is not loaded");
   const servers = await ipvs.listVirtualServers();

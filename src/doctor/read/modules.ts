@@ -60,7 +60,7 @@ export async function readModules(
   });
 }
 
-/** Undefined if the scheduler is available. Asks the kernel only if IPVS is loaded, because a request would load it. */
+/** Why the scheduler is not available, if so. Asks the kernel only if IPVS is loaded, because a request would load it. */
 export async function readSchedulerProblem(
   readers: KernelReaders,
   scheduler: string,

@@ -4,7 +4,7 @@ import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { attempt } from "../../base/attempt.ts";
 import type { OtherNamespace } from "../node.ts";
 
-/** Throws if /proc cannot be read. */
+/** Lists these namespaces. Throws if /proc cannot be read. */
 export function readOtherNamespaces(procPath = "/proc"): readonly OtherNamespace[] {
   const seen = new Set([readlinkSync(`${procPath}/self/ns/net`)]);
   const found: OtherNamespace[] = [];

@@ -18,7 +18,7 @@ export interface OwnPorts {
   readonly ports: readonly number[];
 }
 
-/** If kube-ipvs is running, ignores an answer on kube-proxy's port, because it comes from kube-ipvs. */
+/** Finds running proxies. If kube-ipvs is running, an answer on kube-proxy's port comes from kube-ipvs and is ignored. */
 export async function readProxies(
   { sockets }: Pick<KernelReaders, "sockets">,
   { lockName, ports }: OwnPorts,

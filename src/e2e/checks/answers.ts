@@ -31,7 +31,7 @@ export async function silence(vantage: Vantage, question: Question): Promise<Fin
   return { answers, problems: reachProblems(vantage.label, question, { answers, errors: [] }, []) };
 }
 
-/** `from` is the label of a Vantage. Pure. */
+/** Describes failed attempts and answers from unwanted backends. `from` is the label of a Vantage. Pure. */
 export function reachProblems(
   from: string,
   { address, port, protocol }: Question,
@@ -47,7 +47,7 @@ export function reachProblems(
   ];
 }
 
-/** For example: `timeout (3 times)`. */
+/** Lists each text once, with its count if it occurs repeatedly: `timeout (3 times)`. */
 function countedTexts(texts: readonly string[]): readonly string[] {
   const counts = new Map<string, number>();
   for (const text of texts) counts.set(text, (counts.get(text) ?? 0) + 1);

@@ -52,7 +52,7 @@ export function clusterApi(connection: ApiConnection): ClusterApi {
   };
 }
 
-/** Undefined if the object does not exist. */
+/** Resolves with the answer, or with undefined if the object does not exist. */
 export function unlessMissing<T>(answer: Promise<T>): Promise<T | undefined> {
   return orElse(answer, (error) => error instanceof ApiError && error.status === 404, undefined);
 }

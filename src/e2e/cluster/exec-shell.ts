@@ -159,7 +159,7 @@ class CollectedText extends Writable {
   }
 }
 
-/** Undefined if the command could not run. */
+/** Returns a command's exit code. Undefined if the command could not run. */
 function exitCodeOf({ status, details }: V1Status): number | undefined {
   if (status === "Success") return 0;
   const cause = details?.causes?.find(({ reason }) => reason === "ExitCode");

@@ -8,7 +8,7 @@ import { openConnection } from "./open-connection.ts";
 
 const pingPeriodMs = 200;
 
-/** Rejects if the connection cannot be opened. */
+/** Runs the command. Rejects if the connection cannot be opened. */
 export async function run([host = "", port = ""]: readonly string[]): Promise<undefined> {
   const stopped = Promise.race([once(process.stdin, "data"), once(process.stdin, "end")]);
   const connection = await openConnection(host, Number(port));

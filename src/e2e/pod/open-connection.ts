@@ -19,7 +19,7 @@ export interface OpenConnection {
   end(): Promise<HeldConnection>;
 }
 
-/** Rejects if the connection cannot be opened, or if the backend does not send its name. */
+/** Connects to a backend. Rejects if the connection cannot be opened, or if the backend does not send its name. */
 export async function openConnection(host: string, port: number): Promise<OpenConnection> {
   const socket = connect({ host, port, timeout: connectMs });
   const lines = createInterface(socket);

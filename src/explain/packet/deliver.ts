@@ -113,7 +113,7 @@ export function notForwarding(family: IpFamily): string {
   return `${name} is 0, so this node forwards nothing`;
 }
 
-/** For example: ` by filter FORWARD: -j DROP`. */
+/** Formats the cause of a loss, with a leading space: ` by filter FORWARD: -j DROP`. */
 export function byText(step: Step | string | undefined): string {
   if (step === undefined) return "";
   if (typeof step === "string") return ` ${step}`;

@@ -17,7 +17,7 @@ export function fullTableDoubts(packet: Packet, { network }: NodeState): readonl
   return [doubt(packet, "conntrack", "entries", rule)];
 }
 
-/** Routing rules that apply only because of the packet's mark, or only without it. Routes are looked up without a mark. */
+/** Routing rules that treat the packet differently because of its mark, which route lookups here ignore. */
 export function markDoubts(packet: Packet, mark: number, { network }: NodeState): readonly Step[] {
   const selects = ({ mark: wanted, mask, isNegated }: MarkRule, own: number): boolean =>
     (((own & mask) ^ wanted) >>> 0 === 0) !== isNegated;

@@ -173,7 +173,7 @@ function sent(packet: Packet, mark: number): PacketOnPath {
   return { packet, destination, port, mark };
 }
 
-/** Undefined if the rules let the packet pass. */
+/** The end of a packet that rules drop or reject. Undefined if the rules let it pass. */
 function stoppedEnd({ verdict, steps }: Pick<Traversal, "verdict" | "steps">): PathEnd | undefined {
   return verdict === "pass" ? undefined : { kind: verdict, by: steps.at(-1) };
 }

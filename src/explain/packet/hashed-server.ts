@@ -76,7 +76,7 @@ const maglevSize = 4_093;
 const maglevBits = 6;
 const maglevKeys = [2_654_435_761n, 2_654_446_892n] as const;
 
-/** Undefined if a real server has weight 0, because the table then depends on its earlier weight. */
+/** The table of `mh`. Undefined if a real server has weight 0, because the table then depends on its earlier weight. */
 function maglevLookup(realServers: readonly RealServer[], source: IpAddress): Lookup | undefined {
   const weights = realServers.map(({ weight }) => weight);
   if (weights.length === 0 || weights.includes(0)) return undefined;

@@ -13,7 +13,7 @@ export type PathEnd =
       /** The endpoint that the scheduler chooses for this client. Undefined if it is not predicted. */
       readonly scheduled?: RealServerId;
     }
-  /** The packet is rejected or dropped. `by` is the rule, or a phrase that names another cause, such as `by …`. */
+  /** The packet is rejected or dropped. `by` is the responsible rule, or a phrase such as `because …`. */
   | { readonly kind: "refused" | "dropped"; readonly by: Step | string | undefined }
   /** The virtual server has no real server with a non-zero weight, so IPVS answers "port unreachable". */
   | { readonly kind: "no-endpoint" }

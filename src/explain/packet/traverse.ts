@@ -266,7 +266,8 @@ function walkChain(chain: string, context: Context, depth: number, isCertain = t
 }
 
 /**
- * Whether a match cannot be evaluated because the client's link is unknown. Our own rules match only pods' links.
+ * Whether a match cannot be evaluated because the client's link is unknown. Excludes our own rules, which match only
+ * pods' links.
  */
 function isUnknownLink(match: Match, chain: string, { hasInLink, onPath }: PacketAtRule): boolean {
   const { isFromNode, inLink } = onPath.packet;
@@ -298,7 +299,7 @@ function pushDoubt(step: Step, target: Target | undefined, context: Context, dep
   }
 }
 
-/** Undefined if evaluation continues with the next rule. */
+/** Applies a rule's target. Returns undefined if evaluation continues with the next rule. */
 function applyTarget(target: Target, context: Context, depth: number): End | undefined {
   switch (target.kind) {
     case "accept":

@@ -39,7 +39,7 @@ function isOtherSet(match: Match): boolean {
   return match.kind === "set" && !match.name.startsWith("KUBE-");
 }
 
-/** Undefined if the target decides the packet's fate but is not evaluated. */
+/** Parses a target. Undefined if it decides what happens to the packet but cannot be evaluated. */
 function targetOf(text: string): Target | undefined {
   const target = text === "" ? undefined : read(targetForms, text, 0)?.value;
   if (target !== undefined) return target;

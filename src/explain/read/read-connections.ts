@@ -59,7 +59,7 @@ export async function readConnections(
  */
 const unansweredExpirySeconds = 58;
 
-/** Exported for tests. */
+/** Counts the unanswered connections of each real server. Exported for tests. */
 export function unansweredIn(entries: readonly IpvsConnection[]): Pick<Connections, "unanswered"> {
   const waiting = entries.filter(
     ({ state, expiresInSeconds }) =>

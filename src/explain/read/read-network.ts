@@ -97,7 +97,7 @@ const forwarding: Readonly<Record<IpFamily, string>> = {
   IPv6: "net/ipv6/conf/all/forwarding",
 };
 
-/** If a client is given, also reads whether the peers' replies are routed to it. */
+/** Reads the routes to the peers and, if a client is given, whether the peers' replies are routed to it. */
 async function readRoutes(
   { routes }: Pick<KernelReaders, "routes">,
   peers: Iterable<IpAddress>,

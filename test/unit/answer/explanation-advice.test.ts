@@ -41,7 +41,7 @@ const cases: readonly (readonly [string, Partial<Explanation>, RegExp])[] = [
   [
     "a missing route, not on the connections that nobody answers because of it",
     {
-      packets: [{ ...packet, losses: [{ cause: "get lost: ip route get", isCertain: true }] }],
+      packets: [{ ...packet, losses: [{ cause: "are lost: ip route get", isCertain: true }] }],
       connections: {
         ...sound.connections,
         unanswered: [{ realServer: "10.244.1.10:8080", connections: 2 }],

@@ -236,6 +236,9 @@ describe("connections that an endpoint does not answer", () => {
     assert.deepEqual(unansweredIn([]), {});
     const connections = { ...explanation.connections, ...counted };
     const advice = adviceOn({ ...explanation, connections }).join("\n");
-    assert.match(advice, /Unanswered new connections: 2 .*10\.244\.1\.5:8080 does not answer: check/);
+    assert.match(
+      advice,
+      /Unanswered new connections: 2 .*10\.244\.1\.5:8080 does not answer: check/,
+    );
   });
 });

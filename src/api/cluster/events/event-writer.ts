@@ -176,7 +176,7 @@ export class EventWriter implements EventRecorder {
     log.warn("Dropping Event", { reason: "api-server-unreachable", tries: maxTries });
   }
 
-  /** Undefined if the Event was written. */
+  /** Tries once to write an Event. Returns undefined if it was written. */
   async #attempt(write: ApiWrite): Promise<Problem | undefined> {
     try {
       return problemOf(write, await sendWrite(this.#dependencies, write, this.#abort.signal));
