@@ -17,7 +17,7 @@ type OnDatagram = (errno: number, datagram: Uint8Array) => void;
 
 /**
  * Grace period after the deadline, in which the socket's thread can end a call itself and return the replies received
- * so far. The timer thus only ends calls that are stuck in the kernel. On a busy node, more than a hundred milliseconds
+ * so far. After it, the timer ends calls that are stuck in the kernel. On a busy node, more than a hundred milliseconds
  * may pass before the thread runs.
  */
 const graceMs = 500;
@@ -116,10 +116,10 @@ export function transactEach(
 }
 
 /**
- * The timer ends a call that is stuck in the kernel, which the socket's thread cannot do. It also keeps the event loop
- * alive while the call is pending, which the addon does not. `setImmediate` gives each result a separate turn of the
- * event loop. Otherwise, a chain of calls would delay timers and sockets until its end, because the addon delivers
- * every finished call, including those made by earlier callbacks.
+ * Submits a call and starts its timer. The timer ends a call that is stuck in the kernel, which the socket's thread
+ * cannot do. It also keeps the event loop alive while the call is pending, which the addon does not. `setImmediate`
+ * gives each result a separate turn of the event loop. Otherwise, a chain of calls would delay timers and sockets until
+ * its end, because the addon delivers every finished call, including those made by earlier callbacks.
  */
 function submit(
   socket: SocketHandle,

@@ -23,7 +23,7 @@ export interface SocketHandle {
 
 export interface TransactResult {
   /**
-   * 0, or the errno that ended the call: ENOBUFS (the kernel executed everything, but some replies are lost),
+   * 0, or the errno that ended the call: ENOBUFS (the kernel executed all requests, but some replies were lost),
    * ETIMEDOUT, EMSGSIZE, EBADMSG (the last message in `replies` has a malformed header), EBADF (closed during the
    * call), EBUSY (the socket is watched), and others.
    */

@@ -126,9 +126,7 @@ function doneOf(planned: readonly PlannedChange[], { changes }: Removed): readon
   });
 }
 
-/**
- * Before the first write, reads which objects are ours and which IP families the node supports. Rejects if this fails.
- */
+/** Before the first write, reads which objects are ours and which IP families are supported. Rejects on failure. */
 async function cleanUpRemovals(
   kernel: Kernel,
   config: Config,

@@ -314,10 +314,7 @@ async function* beginUserspaceMode(
   yield running.stop;
 }
 
-/**
- * Disables core dumps. Call this before reading credentials. If it fails, only logs a warning, because serving traffic
- * is more important.
- */
+/** Disables core dumps. Call this before reading credentials. If it fails, logs a warning and continues. */
 function keepMemoryPrivate({ forbidCoreDumps, log }: RunContext): void {
   try {
     forbidCoreDumps();

@@ -3,8 +3,8 @@
  * in the folders next to this file. `test/support/fake-kernel/` implements the same interfaces in memory, and one
  * contract suite runs against both.
  *
- * Rules for every client: creating something that exists and removing something that does not exist succeed, except
- * that creating an existing virtual or real server is rejected. A list of changes is executed in order and does not
+ * Rules for every client: creating an object that exists succeeds, except for virtual and real servers, whose creation
+ * is rejected. Removing an object that does not exist succeeds. A list of changes is executed in order and does not
  * stop at a failure; the result identifies each failed change by its index. A rejected promise means that the outcome
  * of the whole request is unknown (after a timeout or ENOBUFS, the kernel may have executed it), so the caller must
  * observe again.
@@ -99,12 +99,13 @@ export interface IpvsTraffic {
   /** Every virtual server with its counters, read with one dump. Third-party firewall marks are omitted. */
   listTraffic(): Promise<readonly VirtualServerTraffic[]>;
   /**
-   * For each given virtual server, the connections of all its real servers, in the same order. Zero if it is unknown.
+   * For each of these virtual servers, in the same order, the connections of all its real servers. Zero if the virtual
+   * server is unknown.
    */
   sumConnections(ids: readonly VirtualServerId[]): Promise<readonly ConnectionCounts[]>;
   /** Whether the connection table has an established TCP or SCTP connection through one of these virtual servers. */
   hasEstablished(ids: readonly VirtualServerId[]): Promise<boolean>;
-  /** For each given virtual server, its real servers with their counters, in the same order. */
+  /** For each of these virtual servers, in the same order, its real servers with their counters. */
   listRealServerTraffic(
     ids: readonly VirtualServerId[],
   ): Promise<readonly (readonly RealServerTraffic[])[]>;
@@ -115,13 +116,13 @@ export interface Ipvs extends IpvsTraffic {
   /** Every virtual server, read with one dump. Third-party firewall marks are omitted. */
   listVirtualServers(): Promise<readonly VirtualServer[]>;
   /**
-   * The given virtual servers that exist, read with one message each. The cost does not depend on the number of other
-   * virtual servers.
+   * Those of these virtual servers that exist, read with one message each. The cost does not depend on how many other
+   * virtual servers exist.
    */
   findVirtualServers(ids: readonly VirtualServerId[]): Promise<readonly VirtualServer[]>;
   /**
-   * For each given virtual server, its real servers, in the same order. Empty if it is unknown. Structural sharing: if
-   * a list equals the cached one, in any order, the cached object is returned.
+   * For each of these virtual servers, in the same order, its real servers. Empty if the virtual server is unknown. If
+   * a list has the same real servers as the cached list, in any order, the cached object itself is returned.
    */
   readRealServers(
     ids: readonly VirtualServerId[],
@@ -187,7 +188,7 @@ export interface DummyLink {
   readonly name: string;
   /** The link's index; undefined if it does not exist. Throws if it is not a dummy link. */
   find(): Promise<{ readonly index: number } | undefined>;
-  /** Creates the link (kind dummy, DOWN, transmit queue length 0) if it does not exist. */
+  /** Creates the link if it does not exist, with kind dummy, state DOWN and transmit queue length 0. */
   ensure(): Promise<{ readonly index: number; readonly wasCreated: boolean }>;
   /** Removes the link with all its addresses, and our local routes. Succeeds if they do not exist. */
   remove(): Promise<void>;
@@ -196,8 +197,9 @@ export interface DummyLink {
   /** The gateways in the main routing table of both families, without duplicates. */
   listGateways(): Promise<readonly IpAddress[]>;
   /**
-   * Removes the IPv4 virtual IPs that are not bound in the configured form (`VirtualAddresses`), and returns their
-   * number. Each is first bound in the configured form. Until then, `listAddresses` returns both forms.
+   * Converts IPv4 virtual IPs that are not bound in the configured form (`VirtualAddresses`), and returns their number.
+   * Each is bound in the configured form before the other form is removed. Until this is called, `listAddresses`
+   * returns both forms.
    */
   removeOtherForm(): Promise<number>;
   /** Adds and removes /32 and /128 addresses on the link, or the equivalent local routes. */
@@ -218,7 +220,7 @@ export interface TunnelLinks {
   ensure(family: IpFamily): Promise<void>;
   /** Removes the link and its routing rule. Succeeds if they do not exist. */
   remove(family: IpFamily): Promise<void>;
-  /** Names of other links that are up and receive packets of the same kinds, as those of some network plugins. */
+  /** Names of other links that are up and receive the same kinds of packets, such as network plugins' links. */
   listOthers(): Promise<readonly string[]>;
 }
 
@@ -232,7 +234,7 @@ export interface ObservedChain {
   readonly table: TableName;
   readonly name: string;
   readonly rules: readonly ObservedRule[];
-  /** Present for a built-in chain that drops packets that no rule handles. */
+  /** Present for a built-in chain that drops packets to which no rule applies. */
   readonly policy?: "DROP";
   /** Present for our base chain in nf_tables if other software disabled its table or changed its policy. */
   readonly isDisabled?: true;
@@ -241,16 +243,16 @@ export interface ObservedChain {
 export interface RulesScope {
   /** Selects the chains of this plan and the chains that contain its jumps. If undefined, all chains are read. */
   readonly planned?: RuleSet;
-  /** With a plan: also returns all other chains, if they can be read. */
+  /** If a plan is given, also returns all other chains that can be read. */
   readonly hasOthers?: true;
-  /** Also reads the raw and mangle tables, if whole tables are read. */
+  /** If whole tables are read, also reads the raw and mangle tables. */
   readonly hasAllTables?: true;
 }
 
 export type RuleChange =
   /** Creates or empties the chain, then fills it. */
   | { readonly kind: "chain-write"; readonly chain: Chain }
-  /** No rule may jump to the chain. It is emptied first. */
+  /** Empties and removes the chain. No rule may jump to it. */
   | { readonly kind: "chain-remove"; readonly table: TableName; readonly chainName: string }
   /** Inserts one of our rules at the top of a built-in chain, or removes it. */
   | { readonly kind: "jump-insert" | "jump-remove"; readonly jump: Jump };
@@ -259,7 +261,7 @@ export type IptablesBackend = "legacy" | "nft";
 
 /** The result of a check of both iptables backends. */
 export interface BackendFinding {
-  /** The backend that the node appears to use, judging by its rules. `nftables` means rules without iptables. */
+  /** The backend that the node's rules indicate. `nftables` means nf_tables without iptables. */
   readonly backend: IptablesBackend | "nftables";
   /** Why this backend was chosen, as text for the log. */
   readonly reason: string;
@@ -294,8 +296,8 @@ export interface Iptables {
    */
   readGeneration(family: IpFamily): Promise<number | undefined>;
   /**
-   * Runs `iptables-restore --noflush --counters` once for all tables. Each table is changed completely or not at all. With
-   * nf_tables, all changes are one transaction.
+   * Runs `iptables-restore --noflush --counters` once for all tables. The changes to a table take effect completely or
+   * not at all. With nf_tables, all changes are one transaction.
    */
   apply(family: IpFamily, changes: readonly RuleChange[]): Promise<void>;
   /** The canonical text of a rule after `-A CHAIN `, to compare with an observed rule. */
@@ -308,9 +310,9 @@ export interface Iptables {
 
 /** A transaction that changed our tables. */
 export interface TablesChange {
-  /** The program that made it, such as `nft (PID 4711)`. Undefined if notifications were lost. */
+  /** The program that made the transaction, such as `nft (PID 4711)`. Undefined if notifications were lost. */
   readonly by?: string;
-  /** Names of the sets whose elements it changed. */
+  /** Names of the sets whose elements the transaction changed. */
   readonly setNames?: ReadonlySet<string>;
 }
 

@@ -68,7 +68,7 @@ export function observeOnly(kernel: Kernel): Kernel {
   };
 }
 
-/** Replaces the client's writes. It compiles only if `writes` has every method whose name is not that of a read. */
+/** Replaces the client's writes. The compiler requires that `writes` has every method that is not a read. */
 function observed<Client extends object>(client: Client, writes: Writes<Client>): Client {
   return new Proxy(client, {
     get(_, name) {

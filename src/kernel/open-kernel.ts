@@ -22,7 +22,7 @@ export interface KernelOptions {
   readonly clock?: Clock;
   /** See {@link RulesOptions}. */
   readonly rules?: RulesWriter | undefined;
-  /** The result of an earlier check. It avoids checking both iptables backends again, which starts five processes. */
+  /** The result of an earlier check. If undefined, the iptables backends are checked with five processes. */
   readonly iptablesBackend?: BackendChoice | undefined;
   /** How IPv4 virtual IPs become local. Defaults to addresses on the link. */
   readonly virtualAddresses?: VirtualAddresses;

@@ -1,6 +1,6 @@
 /**
- * Clients for commands that only read the kernel. No iptables backend is chosen. A missing facility causes an error
- * only when it is used.
+ * Clients for commands that only read the kernel. No iptables backend is chosen. If the kernel lacks a facility, its
+ * client fails only when it is used.
  */
 import type { Clock } from "../base/clock.ts";
 import type { IpAddress } from "../base/ip.ts";

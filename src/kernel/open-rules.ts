@@ -63,7 +63,7 @@ export async function openRules(options: RulesOptions): Promise<OpenRules> {
   const missing = await missingNftables(opened.iptables);
   if (missing === undefined) return opened;
   opened.close();
-  throw new Error(`${reason}; and nf_tables does not work: ${missing}`, { cause: problem });
+  throw new Error(`${reason}; nf_tables does not work either: ${missing}`, { cause: problem });
 }
 
 function openIptablesRules(
@@ -124,7 +124,7 @@ function optional<T extends IpSets>(ipSets: T): T {
   });
 }
 
-/** The iptables backends that may contain rules. Without the programs, there are no rules to remove. */
+/** The iptables backends that may contain rules. Empty if the iptables programs are not installed. */
 async function openAllBackends(log: Logger): Promise<readonly Iptables[]> {
   const choice = await orElse(chooseBackend(runProgram), isProgramMissing, undefined);
   if (choice === undefined) return [];

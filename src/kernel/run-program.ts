@@ -11,13 +11,13 @@ import {
   timedOut,
 } from "./program.ts";
 
-/** Larger output is an error unless it is read line by line. 50,000 saved rules take about 8 MB. */
+/** Maximum size of output that is not read line by line. 50,000 saved rules take about 8 MB. */
 const largestOutputBytes = 64 * 1024 * 1024;
-/** A rule with many matches takes a few kilobytes. */
+/** Maximum length of a line. A rule with many matches takes a few kilobytes. */
 const longestLine = 1024 * 1024;
 /**
- * If a program fails, execa escapes all buffered output, which takes 1 s per MB. Only stderr is therefore buffered, up
- * to this size.
+ * Maximum size of buffered stderr. stdout is not buffered by execa, because execa escapes all buffered output of a
+ * failed program, which takes 1 s per MB.
  */
 const largestErrorOutputBytes = 256 * 1024;
 /** Delay between SIGTERM and SIGKILL for a program that exceeded its timeout. */
@@ -31,7 +31,7 @@ export const runProgram: RunProgram = async (call) => {
     input: call.input ?? "",
     timeout: call.timeoutMs,
     forceKillAfterDelay: killDelayMs,
-    // Also kills children, because a child that keeps the output open would prevent the run from ending.
+    // Children are killed too, because a child that keeps the output open would prevent the run from ending.
     killDescendants: true,
     encoding: "buffer",
     buffer: { stdout: false },

@@ -73,7 +73,7 @@ export class ClusterPlan {
     this.tracker.touchWhere((service) => isConcerned(requestedScheduler(service) ?? ""));
   }
 
-  /** Replans Services that depend on Nodes' weights or labels. `options` supplies the default tuning. */
+  /** Replans Services that depend on changed facts about Nodes. `options` supplies the default tuning. */
   noteNodes(nodes: NodeFacts, options: PlanOptions): void {
     const { nodeWeights, nodeGroups, nodeAddresses } = this.#facts;
     if (
@@ -94,14 +94,14 @@ export class ClusterPlan {
     return this.#slowStarts.nextStepMs;
   }
 
-  /** When each growing weight began to grow, for the record on disk. Undefined if unchanged since the last call. */
+  /** The start time of each growing weight, for the record on disk. Undefined if unchanged since the last call. */
   takeRamps(): ReadonlyMap<ServiceAddress, number> | undefined {
     return this.#slowStarts.takeStarted();
   }
 
   /**
-   * Plans every touched Service, or all Services if the options changed. Yields after each. `nowMs` is monotonic and
-   * determines the weights of new endpoints.
+   * Plans every touched Service, or all Services if the options changed. Yields after each Service. `nowMs` is
+   * monotonic and determines the weights of new endpoints.
    */
   *update(options: PlanOptions, nowMs: number = 0): Generator<void, PendingChanges> {
     for (const name of this.#slowStarts.due(nowMs)) this.tracker.touch(name);
@@ -116,9 +116,9 @@ export class ClusterPlan {
   }
 
   /**
-   * Plans Services that are already complete while the initial lists are still arriving. Yields after each. If more
-   * objects of a Service arrive later, that Service is replanned. Services with a slow start wait for {@link update},
-   * because the endpoints listed last would otherwise be mistaken for new ones.
+   * While the initial lists are still arriving, plans Services whose objects seem complete. Yields after each Service.
+   * If more objects of a Service arrive later, that Service is replanned. Services with a slow start are planned only
+   * by {@link update}, because the endpoints listed last would otherwise be mistaken for new ones.
    */
   *updateAhead(options: PlanOptions): Generator<void, void> {
     this.#setOptions(options);
@@ -145,7 +145,7 @@ export class ClusterPlan {
   }
 
   /**
-   * Returns the next sync's goal and the keys that changed since the previous call. Also settles the claims, so that
+   * Returns the next sync's goal, with the keys that changed since the previous call. Also settles the claims, so that
    * current owners keep their addresses.
    */
   takeGoal(): {
@@ -173,12 +173,12 @@ export class ClusterPlan {
     }
   }
 
-  /** The current plan's rules, which a sync may not have written yet. */
+  /** The rules of the current plan. A sync may not have written all of them yet. */
   rulesOf(family: IpFamily): RuleSet {
     return this.#rules(family, this.#options);
   }
 
-  /** Also yields within the Service, because a Service may have thousands of ports and endpoints. */
+  /** Plans one Service. Yields while planning it, because a Service may have thousands of ports and endpoints. */
   *#planService(name: ServiceName, options: PlanOptions, nowMs: number): Generator<void, void> {
     const service = this.tracker.service(name);
     const slices = this.tracker.slicesOf(name);

@@ -20,7 +20,7 @@ export interface ConntrackLimits {
   readonly sysctls: readonly SysctlSetting[];
 }
 
-/** kube-proxy's cap since 1.36. No node needs more. */
+/** Maximum of nf_conntrack_max, the same as in kube-proxy since 1.36. */
 const mostEntries = 1_048_576;
 /** Four entries per bucket keep the hash chains short. */
 const entriesPerBucket = 4;
@@ -44,7 +44,7 @@ export function planConntrackLimits(options: ConntrackOptions, cpuCount: number)
   };
 }
 
-/** The cap takes precedence over `min`. 0 means that the limit is not set. */
+/** The value of nf_conntrack_max; 0 if it is not set. {@link mostEntries} takes precedence over `min`. */
 function maxEntries({ maxPerCore, min }: ConntrackOptions, cpuCount: number): number {
   if (maxPerCore <= 0) return 0;
   const scaled = maxPerCore * cpuCount;

@@ -19,8 +19,8 @@ import type { PlannedVirtualServer, ServicePortPlan } from "./service-port-plan.
 import { type SetRole, setFor, setRoles } from "./sets.ts";
 
 /**
- * The sum of all service-port plans. It is updated one Service at a time and records which keys each change touched, so
- * a sync's cost scales with the change. No clock, no log, no kernel.
+ * The combination of all service-port plans. It is updated one Service at a time and records which keys each update
+ * affects, so that the cost of a sync scales with the change. Uses no clock, log or kernel.
  */
 export class DesiredState {
   readonly #plans = new Map<FamilyServiceKey, readonly ServicePortPlan[]>();
@@ -119,7 +119,8 @@ export class DesiredState {
   }
 
   /**
-   * Load-balancer and, with strict source ranges, node-port frontends that this node must not use, in a stable order.
+   * Load-balancer frontends that this node must not use and, if source ranges are strict, such node-port frontends, in
+   * a stable order.
    */
   deniedToNode(family: IpFamily): readonly AddressServerId[] {
     return [...this.#denied]
@@ -145,7 +146,7 @@ export class DesiredState {
       .sort((one, other) => one.mark - other.mark);
   }
 
-  /** Replaces the addresses of other Nodes, which may send tunneled packets. No Service owns their entries. */
+  /** Replaces the addresses of other Nodes, which may send tunneled packets. No Service owns their set entries. */
   noteTunnelNodes(family: IpFamily, addresses: Iterable<IpAddress>): void {
     const { name } = setFor("tunnelNodes", family);
     const before = this.#nodeEntries.get(name) ?? new Set();
@@ -157,7 +158,7 @@ export class DesiredState {
     if ((before.size === 0) !== (after.size === 0)) this.#dirty.rules.add(family);
   }
 
-  /** Which Service owns each virtual server that Services request. */
+  /** The claims of Services to virtual servers, which determine the owner of each. */
   get claims(): Pick<
     ServerClaims,
     "lost" | "lostTo" | "reserved" | "undecided" | "settle" | "contestedHolders"
@@ -166,7 +167,8 @@ export class DesiredState {
   }
 
   /**
-   * Records that these Services are already served at these addresses. They now precede other claims of equal rank.
+   * Records that these Services are already served at these addresses. Their claims now precede other claims of equal
+   * rank.
    */
   holdClaims(holders: Holders<ServerKey>): void {
     for (const [key, holder] of holders) this.#holdClaim(key, holder);
@@ -258,7 +260,7 @@ export class DesiredState {
   }
 
   #exchange(family: IpFamily, before: readonly Effects[], after: readonly Effects[]): void {
-    // Add before removing, so that entries that both plans request never disappear in between.
+    // Add before removing, so that an entry that both plans request never disappears in between.
     for (const { plan, setEntries } of after) {
       for (const { set, entry } of setEntries) this.#addEntry(plan, set.name, entry);
     }
@@ -269,7 +271,7 @@ export class DesiredState {
     for (const id of before.flatMap(({ deniedToNode }) => deniedToNode)) this.#admit(family, id);
   }
 
-  /** The current effects of a service port's plan. It does not affect virtual servers that another Service owns. */
+  /** The current effects of a service port's plan, which do not include virtual servers that another Service owns. */
   #effectsOf(plan: ServicePortPlan): Effects {
     return {
       plan,

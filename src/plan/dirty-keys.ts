@@ -13,7 +13,7 @@ export function entryKey(setName: string, entry: SetEntry): EntryKey {
 /** Identifies what a Service requested: a virtual server, an address or a set entry. */
 export type FormerKey = ServerKey | IpAddress | EntryKey;
 
-/** Keys whose desired value may have changed since the last sync took them. */
+/** Keys of objects whose desired state may have changed since the last sync took these keys. */
 export interface DirtyKeys {
   readonly virtualServers: ReadonlySet<ServerKey>;
   /** Keys are set names. */

@@ -14,7 +14,7 @@ export const estimatorPaths = {
   nice: "net/ipv4/vs/est_nice",
 } as const;
 
-/** Sets the CPUs and nice value before the estimator starts, so that its threads start with them. */
+/** Lists the CPUs and nice value before the setting that starts the estimator, so that its threads use them. */
 export function planEstimator(options: EstimatorOptions): readonly SysctlSetting[] {
   const { runEstimation, estimatorCpus, estimatorNice } = options;
   return [

@@ -76,10 +76,11 @@ export function isPolicyLocal(port: ServicePort, kind: FrontendKind): boolean {
 }
 
 /**
- * A virtual server also captures the node's own connections, whether or not its address is bound. Link-local addresses,
- * which neighbors and cloud metadata services use, are therefore never served. The same applies to the addresses of
- * other Nodes (kubelets) and pods. For other reserved addresses, the configuration decides. Cluster IPs are served
- * unless they are held, because the cluster allocates them. One of them belongs to the API server's own Service.
+ * A virtual server also captures the node's own connections, whether or not its address is bound. Therefore external
+ * and load-balancer IPs are never served if they are link-local addresses, which neighbors and cloud metadata services
+ * use, or addresses of other Nodes (kubelets) or pods. For other reserved addresses, the configuration decides. Cluster
+ * IPs are served unless they are held, because the cluster allocates them. This includes the cluster IP of the API
+ * server's own Service.
  */
 function mayBeServed(
   { protocol, unservedAddresses }: ServicePort,
@@ -114,8 +115,8 @@ function isUnbound(address: IpAddress, { unboundNetworks }: FamilyOptions): bool
 
 /**
  * Lists the frontends that kube-ipvs leaves to a local process: cluster IPs in `kubeIpvs.unboundAddresses` that are on
- * a different link, such as that of node-local DNS. They have no virtual server, because IPVS would take the packets
- * before they reach the process. While no other link has the address, it is bound and served. Pure.
+ * a different link, such as that of node-local DNS. They have no virtual server, because IPVS would handle the packets
+ * before they reach the process. If no other link has such an address, it is bound and served. Pure.
  */
 export function heldFrontends(
   { clusterIp, port }: ServicePort,
@@ -165,7 +166,7 @@ export function reservedAddresses(
   });
 }
 
-/** With `kubeIpvs.unboundAddresses`, an address may intentionally be on a different link. */
+/** Why an address is reserved. An address in `kubeIpvs.unboundAddresses` may intentionally be on a different link. */
 function reservedReason(address: IpAddress, options: FamilyOptions): ReservedReason | undefined {
   const { nodeAddresses, reserved, podNetworks } = options;
   if (nodeAddresses.has(address) && !isUnbound(address, options)) return "node-address";
@@ -182,8 +183,8 @@ export function unservedAddresses(
 }
 
 /**
- * The endpoints behind a frontend. With policy Local and no local endpoint, all endpoints are used, as in kube-proxy's
- * IPVS mode, so that clients on this node can still reach the address.
+ * The endpoints behind a frontend. If its traffic policy is Local but there is no local endpoint, all endpoints are
+ * used, as in kube-proxy's IPVS mode, so that clients on this node can still reach the address.
  */
 export function endpointsFor(frontend: Frontend, chosen: ChosenEndpoints): readonly Endpoint[] {
   return frontend.isLocal && chosen.local.length > 0 ? chosen.local : chosen.cluster;

@@ -27,7 +27,7 @@ export const loopbackAddresses: Readonly<Record<IpFamily, IpAddress>> = {
   IPv6: parseIpAddress("::1") as IpAddress,
 };
 
-/** Prefers the node IP as the target, because pods on other nodes have a route back to it. */
+/** Prefers the node IP as the address to forward to, because pods on other nodes have a route back to it. */
 export function loopbackNodePorts(
   { family, servicePorts }: Pick<ServicePlan, "family" | "servicePorts">,
   nodeIp: IpAddress | undefined,

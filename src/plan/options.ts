@@ -26,21 +26,21 @@ export interface EdgeOptions {
   /** Whether addresses on kube-ipvs0 answer ICMP echo requests. */
   readonly answerPing: boolean;
   /**
-   * Whether the node's own connections to addresses with external policy Local are masqueraded, so that replies from
-   * endpoints on other nodes return to this node.
+   * Whether the node's own connections to addresses with externalTrafficPolicy Local are masqueraded, so that replies
+   * from endpoints on other nodes return to this node.
    */
   readonly masqueradeNodeToLocal: boolean;
-  /** Whether source ranges also apply to node ports, and to the node itself from any of its addresses. */
+  /** Whether source ranges also apply to node ports, and to all connections from the node itself. */
   readonly strictSourceRanges: boolean;
 }
 
 /** Planning input for one IP family. */
 export interface FamilyOptions {
-  /** This node's address as the cluster knows it. Source ranges that contain it admit the node itself. */
+  /** This node's address as the cluster knows it. A source range that contains this address admits the node itself. */
   readonly nodeIp: IpAddress;
   /** Addresses on links other than kube-ipvs0. A virtual IP among them is not also bound to kube-ipvs0. */
   readonly nodeAddresses: ReadonlySet<IpAddress>;
-  /** Addresses of other hosts that this node depends on. Undefined if none are known. */
+  /** Addresses of other hosts that this node must be able to reach. Undefined if none are known. */
   readonly reserved?: ReadonlyMap<IpAddress, ReservedReason>;
   /** Networks from which Nodes allocate pod addresses. Undefined if none are known. */
   readonly podNetworks?: Networks;

@@ -5,7 +5,7 @@ import type { ServicePortPlan } from "./service-port-plan.ts";
 type Owner = ServicePortPlan;
 
 /**
- * Values that several service port plans may request at the same time. A value is present as long as at least one plan
+ * Values with the service port plans that request them, their owners. A value is present as long as at least one plan
  * requests it. A plan may request a value more than once. A value with a single owner, which is the usual case, costs
  * one pointer.
  */

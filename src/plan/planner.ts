@@ -35,11 +35,11 @@ import { ejectionMsOf } from "./weights.ts";
 export interface ServicePlan extends PlannedPorts<ServicePortPlan> {
   readonly service: ServiceName;
   readonly family: IpFamily;
-  /** Ignored annotations. The same in each family. */
+  /** Ignored annotations, which are the same in each family. */
   readonly annotationProblems: readonly AnnotationProblem[];
   /** Requests to this family's endpoints for their weights. */
   readonly weightRequests: readonly WeightRequest[];
-  /** How long an endpoint that fails new connections is ejected at first; 0 means never. */
+  /** Duration of an endpoint's first ejection; 0 if endpoints are not ejected. */
   readonly outlierEjectionMs: number;
 }
 

@@ -23,8 +23,8 @@ export interface ServiceRanges {
 }
 
 /**
- * The ranges at one frontend's address. Node ports have none. Addresses that kube-ipvs does not bind have none either,
- * because a range on a node address would take local processes' ports.
+ * The ranges at one frontend's address. Undefined for node ports, and for addresses that kube-ipvs does not bind,
+ * because a range on a node address would capture traffic to the ports of local processes.
  */
 export function rangeAt(
   { kind, address, isBound, isLocal }: Frontend,
@@ -46,7 +46,7 @@ export function rangeAt(
   };
 }
 
-/** The node's own packets have the virtual IP as their source. */
+/** The admitted networks. The virtual IP is one if the node is admitted, because it is the node's source address. */
 function sourcesOf(
   address: IpAddress,
   port: ServicePort,
@@ -59,8 +59,8 @@ function sourcesOf(
 }
 
 /**
- * A mark for packets to an address or a virtual server: a hash of its text in the bits of `marks`, which are adjacent. It
- * stays the same across restarts. If two texts have the same mark, claims resolve the conflict.
+ * A mark for packets to an address or a virtual server: a hash of `text` in the bits of `marks`, which are adjacent.
+ * The mark is the same after a restart. If two texts have the same mark, claims resolve the conflict.
  */
 export function rangeMark(text: string, marks: number): number {
   const unit = 2 ** (31 - Math.clz32(marks & -marks));

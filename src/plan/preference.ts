@@ -14,17 +14,17 @@ export const preferenceStates = ["applied", "overflow", "no-label", "nodes-unkno
 export interface Preference {
   readonly state: (typeof preferenceStates)[number];
   /**
-   * Keys of ready endpoints that are not chosen because others are preferred. Each also has a key with port 0, for port
-   * ranges.
+   * Keys of ready endpoints that are not chosen because others are preferred. For port ranges, each endpoint also has a
+   * key with port 0.
    */
   readonly excluded: ReadonlySet<HostPort>;
 }
 
 /**
- * Applies the preference to the endpoints that remain after readiness and topology hints. A canary group and the other
- * endpoints are separate, so that the canary keeps its share. In each group, the preference applies if the preferred
- * endpoints' share of the ready weight is at least `minimumPercent` of their Nodes' share of all Nodes. It never leaves
- * a group without weight. Undefined if the Service has no preference or no endpoint is chosen.
+ * Applies the preference to the endpoints that readiness and topology hints have left. The canary group and the group
+ * of all other endpoints are considered separately, so that the canary keeps its share. The preference applies to a
+ * group if the preferred endpoints' share of the ready weight is at least `minimumPercent` of their Nodes' share of all
+ * Nodes. It never leaves a group without weight. Undefined if the Service has no preference or no endpoint is chosen.
  */
 export function preferenceFor(
   chosen: readonly Endpoint[],
@@ -62,7 +62,7 @@ export function preferenceFor(
   return { state: enough.canary || enough.others ? "applied" : "overflow", excluded };
 }
 
-/** A preference for a label that no Node has. */
+/** Reports a preference for a label that no Node has. */
 export function preferenceProblems(
   { preference }: Tuning,
   value: string | undefined,

@@ -23,7 +23,7 @@ import { masqueradingTunnels } from "./tunnel-rules.ts";
 /** The mangle chain marks packets, and the nat chain masquerades them. */
 export const rangesChain = "KUBE-IPVS-RANGES";
 
-/** In mangle, because nat only sees a connection's first packet, and a UDP flow may need a different endpoint later. */
+/** In mangle, because nat sees only a flow's first packet, but a UDP flow may need a different endpoint later. */
 export const rangeJumps: readonly Jump[] = ["OUTPUT", "PREROUTING"].map((from) =>
   jump("mangle", from, rangesChain, comment("kubernetes port ranges")),
 );
@@ -50,14 +50,15 @@ export function marked({ portRangeMarks }: RulesInput): readonly Match[] {
   return [{ kind: "mark", value: 0, mask: portRangeMarks, isNegated: true }];
 }
 
-/** Packets to ranges skip other Services' rules, whose node ports may be in the range. */
+/** Lets packets to ranges skip the rules of other Services, whose node ports may be in the range. */
 export function acceptMarked(input: RulesInput): readonly Rule[] {
   return input.portRangeMarks === undefined ? [] : [rule(accept, ...marked(input))];
 }
 
 /**
  * Lets packets to ranges skip the address guard, whose sets do not contain the ports of ranges. Ports with tunnels have
- * the usual entries. The guard applies to them, because entries are withheld while source ranges cannot be applied.
+ * the usual set entries, so the guard applies to them. It blocks them as long as source ranges cannot be applied,
+ * because their entries are withheld until then.
  */
 export function returnMarked(input: RulesInput): readonly Rule[] {
   const { portRangeMarks, ranges = [], tunnels = [] } = input;
@@ -76,8 +77,9 @@ export function masqueradeMarked(input: RulesInput): readonly Rule[] {
 }
 
 /**
- * IPVS compares the whole mark, so the rules replace all of its bits. With source ranges, other clients' packets are
- * dropped instead of marked. If these rules are missing, no packets are marked, so the range is closed.
+ * The rules that mark packets to a range. IPVS compares the whole mark, so they replace all of its bits. If there are
+ * source ranges, packets from other clients are dropped. If these rules are missing, no packets are marked, so the
+ * range is not reachable.
  */
 function marking(range: ServedRange): readonly Rule[] {
   const { address, mark, sources, ranges, protocols } = range;
@@ -103,9 +105,10 @@ function marking(range: ServedRange): readonly Rule[] {
 }
 
 /**
- * KUBE-MARK-MASQ would change the mark that IPVS compares. The masquerading rules therefore run after IPVS, where the
- * destination is an endpoint and the mark identifies the address. The input interface is unknown there, so if pods are
- * recognized by interface, all packets to cluster IPs are masqueraded.
+ * The rules that masquerade packets to a range. They cannot use KUBE-MARK-MASQ, which would change the mark that IPVS
+ * compares. They therefore run after IPVS, where the destination is an endpoint and the mark identifies the address.
+ * The input interface is unknown there. If pods are recognized by their interface, all packets to cluster IPs are
+ * masqueraded.
  */
 function masquerading(range: ServedRange, input: RulesInput): readonly Rule[] {
   const { address, mark, masquerade, localEndpoints } = range;

@@ -90,7 +90,7 @@ export function markRule(mark: number): Rule {
 export function masqueradeRules(mark: number): readonly Rule[] {
   return [
     rule(stop, { kind: "mark", value: mark, mask: mark, isNegated: true }),
-    // Clears the mark, so that a packet that traverses the stack again is not masqueraded twice.
+    // Clears the mark, so that a packet that traverses the network stack again is not masqueraded twice.
     rule({ kind: "xmark", value: mark, mask: 0 }),
     rule(
       { kind: "masquerade", isRandomFully: true },

@@ -9,7 +9,7 @@ interface Planned {
   readonly rules: RuleSet;
 }
 
-/** Keeps each family's last planned rules. Returns the same object as long as the input is equal. */
+/** Keeps the last planned rules of each family, and returns the same object as long as the input is equal. */
 export class RulesMemory {
   readonly #planned = new Map<IpFamily, Planned>();
 

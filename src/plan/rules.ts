@@ -1,7 +1,7 @@
 /**
- * A family's fixed iptables rules. Their number depends on which sets contain entries, not on the number of Services.
- * Only KUBE-IPVS-OUT-FILTER has one rule for each frontend that this node must not use. Chains, rule order and comments
- * are kube-proxy's, because kube-proxy and other software find them by text.
+ * A family's rules in IPVS mode. Their number depends on which sets contain entries, not on the number of Services. The
+ * exception is KUBE-IPVS-OUT-FILTER, which has one rule for each frontend that this node must not use. Chains, rule
+ * order and comments are kube-proxy's, because kube-proxy and other software find them by text.
  */
 import type { IpFamily } from "../base/ip.ts";
 import { protocolNumbers } from "../base/protocol.ts";
@@ -42,7 +42,7 @@ import {
 import type { SetRole } from "./sets.ts";
 import { tunnelChains, tunnelJumps } from "./tunnel-rules.ts";
 
-/** Chains that only earlier kube-proxy versions created in IPVS mode. KUBE-FIREWALL in filter is kubelet's. */
+/** Chains that only earlier versions of kube-proxy created. The filter table's KUBE-FIREWALL is kubelet's. */
 const retiredChains: readonly Chain[] = [chain("nat", "KUBE-FIREWALL", [])];
 
 /** The rules for an empty cluster. They name all chains and jumps of IPVS mode, which the clean-up removes. */
@@ -94,7 +94,7 @@ export function planRules(input: RulesInput): RuleSet {
 const firewall = comment("kube-proxy firewall rules");
 const accessFilter = comment("kubernetes ipvs access filter");
 
-/** In insertion order. Each jump is inserted at position 1, so KUBE-IPVS-FILTER ends up first in INPUT. */
+/** In insertion order. Each jump is inserted at position 1, so KUBE-IPVS-FILTER has the first rule in INPUT. */
 const jumps: readonly Jump[] = [
   jump("nat", "OUTPUT", "KUBE-SERVICES", portals),
   jump("nat", "PREROUTING", "KUBE-SERVICES", portals),
@@ -150,7 +150,7 @@ function clusterIpMasquerade(input: RulesInput): Rule {
     : rule(toMarkMasq, fromPods(localDetector, true), ...toClusterIp);
 }
 
-/** Packets to external IPs skip the node-port chain if they come from outside or if the address is local. */
+/** Lets packets to external IPs skip the node-port chain if they come from outside or if the address is local. */
 function acceptExternal(input: RulesInput, role: SetRole): readonly Rule[] {
   const isExternal = described(input, role);
   const fromOutside: readonly Match[] = [
@@ -164,8 +164,8 @@ function acceptExternal(input: RulesInput, role: SetRole): readonly Rule[] {
 }
 
 /**
- * The node's own connections have the virtual IP as their source. Replies that other nodes send to that address do not
- * return here.
+ * Masquerades the node's own connections, whose source is the virtual IP. Otherwise, replies from other nodes to that
+ * address would not return to this node.
  */
 function masqueradeNode(input: RulesInput, role: SetRole): readonly Rule[] {
   if (input.edges?.masqueradeNodeToLocal !== true) return [];
@@ -253,10 +253,10 @@ function ipvsFilterRules(input: RulesInput): readonly Rule[] {
 }
 
 /**
- * The `ipvs` match provides the virtual address, because filter OUTPUT sees packets after IPVS has translated them. The
- * source match limits the rule to this node's own packets, because other hosts' packets that IPVS handles also traverse
- * OUTPUT. The source of the node's own packets is the virtual address, unless a process binds a different address of
- * the node.
+ * Drops the node's own packets to frontends that it must not use. The chain OUTPUT sees packets after IPVS has
+ * translated them, so only the `ipvs` match shows the virtual address. Packets of other hosts that IPVS handles also
+ * traverse OUTPUT, so a source match limits each rule to this node's own packets. Their source is the virtual address,
+ * unless a process binds a different address of the node.
  */
 function outFilterRules({ deniedToNode, edges }: RulesInput): readonly Rule[] {
   const areStrict = edges?.strictSourceRanges === true;

@@ -48,14 +48,14 @@ export interface PlannedVirtualServer {
   readonly kind: FrontendKind;
   readonly realServers: readonly RealServer[];
   /**
-   * Keys of endpoints whose connections may continue although the endpoints are not chosen. For UDP, all serving
-   * endpoints, unless all of them are chosen. Some may not be chosen because they are terminating or because others are
-   * nearer. For TCP and SCTP, ready endpoints that a preference excludes.
+   * Keys of endpoints whose connections may continue although the endpoints are not chosen. For UDP, these are all
+   * serving endpoints; undefined if all of them are chosen. A serving endpoint may not be chosen because it is
+   * terminating or because others are nearer. For TCP and SCTP, these are ready endpoints that a preference excludes.
    */
   readonly stillServing?: ReadonlySet<HostPort>;
   /** Seconds after which a drain ends despite open connections. If undefined, the configured drain deadline applies. */
   readonly drainDeadlineSeconds?: number;
-  /** The packets that get the virtual server's mark. Undefined if the virtual server has an address. */
+  /** The packets that are marked for this virtual server. Undefined if it has an address instead of a mark. */
   readonly range?: ServedRange;
 }
 
@@ -105,7 +105,8 @@ export function planServicePort(
   const chosen = without(preference?.excluded, near);
   const basis = { port, context, serving: servingKeys(port, endpoints, preference) };
   const ranges = rangesFor(requested, port, endpoints, context);
-  // A port inside the Service's own range is served by the range's virtual server, so that affinity covers both.
+  // A port inside the Service's own range is served by the virtual server of the range, so that the port and the rest
+  // of the range share session affinity.
   const isServed = (frontend: Frontend): boolean => !isServedByRange(frontend, context.ranges);
   const frontends = context.ranges === undefined ? requested : requested.filter(isServed);
   const ordinary = virtualServersOf(basis, frontends, chosen);
@@ -147,7 +148,7 @@ function virtualServersOf(
 ): readonly PlannedVirtualServer[] {
   const { tuning, facts: given = noTuningFacts } = context;
   const { drainDeadlineSeconds } = tuning;
-  // Only TCP shows whether connections fail.
+  // Ejections apply only to TCP, because the kernel's counters do not show whether connections of other protocols fail.
   const facts = port.protocol === "TCP" ? given : { ...given, isEjected: noTuningFacts.isEjected };
   // Frontends with the same endpoints share one list of real servers, because a Service may have many node-port
   // addresses.
@@ -158,7 +159,7 @@ function virtualServersOf(
       lists.get(endpoints) ??
       realServersOf(spreadByNode(endpoints, context.place.nodeName), tuning, facts);
     lists.set(endpoints, realServers);
-    // Only the keys for UDP include chosen endpoints.
+    // For UDP, the keys in `serving` include those of the chosen endpoints.
     const chosenCount = port.protocol === "UDP" ? realServers.length : 0;
     return {
       virtualServer: virtualServerOf(port, frontend, tuning),
@@ -191,7 +192,7 @@ function rangesFor(
   });
 }
 
-/** Ranges drain like UDP, because their connections may be UDP flows, which never end explicitly. */
+/** Ranges drain like UDP services, because they may have UDP flows, which never end explicitly. */
 function rangeServersOf(
   basis: ServerBasis,
   frontends: readonly RangeFrontend[],
@@ -216,7 +217,7 @@ function rangeServersOf(
   });
 }
 
-/** Marks are hashes, so a frontend whose mark is already used has no tunnels. */
+/** Plans the virtual servers for tunnels. Marks are hashes: if a mark is already used, its frontend has no tunnels. */
 function tunnelServersOf(
   { port, context, serving }: ServerBasis,
   frontends: readonly Frontend[],
@@ -237,7 +238,8 @@ function tunnelServersOf(
   const isStrict = options.edges?.strictSourceRanges === true;
   const intoNodePort = {
     ...into,
-    // No ordinary virtual server serves another node's address.
+    // If there is no local endpoint, use all endpoints, because no ordinary virtual server serves another node's
+    // address.
     ...(local.length === 0 ? { realServers: all } : {}),
     sources: isStrict ? port.sourceRanges.map(cidrText) : none,
   };
@@ -256,7 +258,7 @@ function tunnelServersOf(
   return [...servers.values()];
 }
 
-/** A pod's endpoints with different ports are one real server. */
+/** Real servers for any port. Endpoints with the same address but different ports become one real server. */
 function anyPort(realServers: readonly RealServer[]): readonly RealServer[] {
   const byAddress = new Map(realServers.map((server) => [server.address, { ...server, port: 0 }]));
   return [...byAddress.values()];
@@ -289,7 +291,7 @@ function onePacketFlag({ protocol }: ServicePort, { onePacket }: Tuning): number
   return protocol === "UDP" && onePacket === true ? virtualServerFlags.onePacket : 0;
 }
 
-/** With `mh`, kube-proxy includes the source port in the hash, so that one client's connections are spread. */
+/** By default, `mh` hashes the source port too, as in kube-proxy, so that one client's connections are spread. */
 function flagsOf({ scheduler, schedulerFlags }: Tuning): number {
   if (schedulerFlags === undefined)
     return scheduler === "mh" ? virtualServerFlags.schedulerPort : 0;

@@ -34,8 +34,8 @@ interface Subject {
 }
 
 /**
- * Lists a service port's set entries: for its frontends, local endpoints and health check node port. Frontends for
- * which `isServed` returns false only have an entry for their address. Pure.
+ * Lists a service port's set entries: for its frontends, local endpoints and health check node port. A frontend for
+ * which `isServed` returns false has only an entry for its address. Pure.
  */
 export function setEntriesOf(
   subject: Subject,
@@ -62,15 +62,15 @@ export function setEntriesOf(
   }
   if (port.healthCheckNodePort !== 0)
     put("healthCheckNodePort", portEntry(port.healthCheckNodePort));
-  // The copy has no spare capacity.
+  // Return a copy, because it has no spare capacity.
   return planned.slice();
 }
 
 type Put = (role: SetRole, entry: SetEntry) => void;
 
 /**
- * Anyone who may write a Service can request any external or load-balancer IP, whereas the API server allocates each
- * cluster IP and node port to only one Service. Returns undefined for frontends that cannot conflict.
+ * The claim of a frontend's entries. Undefined for cluster IPs and node ports, each of which the API server allocates
+ * to only one Service. External and load-balancer IPs may conflict, because any Service can request them.
  */
 function claimOf({ protocol }: ServicePort, frontend: Frontend): ServerKey | undefined {
   const { kind, address, port } = frontend;
@@ -118,7 +118,7 @@ function putLoadBalancer(
   }
 }
 
-/** The node's own connections do not traverse the chains that match these sets. */
+/** Adds the entries for source ranges. The node's own connections do not traverse the chains that match these sets. */
 function putRanges(
   { port: { protocol, sourceRanges } }: Subject,
   frontend: Frontend,
@@ -128,7 +128,8 @@ function putRanges(
   if (sourceRanges.length > 0) {
     put("loadBalancerFirewall", addressPortEntry(address, protocol, port));
   }
-  // Ranges inside a wider one admit no additional clients, and sets in nf_tables cannot contain networks that overlap.
+  // A range inside a wider one is omitted, because it admits no additional clients and sets in nf_tables cannot contain
+  // networks that overlap.
   for (const range of widestNetworks(sourceRanges)) {
     put("loadBalancerSourceCidr", addressPortNetEntry(address, protocol, port, range));
   }

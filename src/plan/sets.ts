@@ -35,7 +35,7 @@ const specs: Readonly<Record<SetRole, SetSpec>> = {
   externalIp: { suffix: "EXTERNAL-IP", type: "hash:ip,port" },
   externalIpLocal: { suffix: "EXTERNAL-IP-LOCAL", type: "hash:ip,port" },
   loadBalancer: { suffix: "LOAD-BALANCER", type: "hash:ip,port" },
-  /** Load-balancer IPs with source ranges. */
+  /** Load-balancer IPs whose Services have source ranges. */
   loadBalancerFirewall: { suffix: "LOAD-BALANCER-FW", type: "hash:ip,port" },
   loadBalancerLocal: { suffix: "LOAD-BALANCER-LOCAL", type: "hash:ip,port" },
   /** Admits the node itself, whose packets to a virtual IP have that IP as their source. */
@@ -61,14 +61,14 @@ export const setRoles: readonly SetRole[] = Object.keys(specs) as SetRole[];
 export const standardMaxElements = 65_536;
 
 /**
- * A hash set's capacity for `entryCount` entries. Above the standard capacity, it is a power of two, so that a growing
- * set is rarely recreated.
+ * A hash set's capacity for `entryCount` entries. Capacities above the standard one are powers of two, so that a
+ * growing set is rarely recreated.
  */
 export function capacityFor(entryCount: number): number {
   return Math.max(standardMaxElements, 2 ** Math.ceil(Math.log2(Math.max(entryCount, 1))));
 }
 
-/** Name of a set's replacement while both exist. Not longer than the set's own name, so it never exceeds the limit. */
+/** Name of a set's replacement until the swap. It is not longer than the set's name, so it never exceeds the limit. */
 export function temporaryNameOf(setName: string): string {
   return `KTMP-${setName.slice("KUBE-".length)}`;
 }

@@ -8,7 +8,7 @@ export interface SysctlSetting {
 }
 
 export interface SysctlOptions {
-  /** Whether each interface answers ARP only for its own addresses, so that none answers for virtual IPs. */
+  /** Whether each interface answers ARP requests only for its own addresses, and thus not for virtual IPs. */
   readonly strictARP: boolean;
   /** Whether nodes forward packets to each other through tunnels. */
   readonly isTunneling?: boolean;
@@ -33,8 +33,8 @@ const strictArp: readonly SysctlSetting[] = [
 ];
 
 /**
- * When an address moves to another node, that node sees connections that it did not see begin. By default, IPVS does not
- * forward their packets.
+ * When an address moves to another node, that node receives packets of connections that began elsewhere. By default,
+ * IPVS does not forward such packets.
  */
 const tunneling: readonly SysctlSetting[] = [
   { path: "net/ipv4/vs/sloppy_tcp", value: "1" },
@@ -54,8 +54,8 @@ export function planSysctls(options: SysctlOptions): readonly SysctlSetting[] {
 }
 
 /**
- * From Linux 4.1 to 5.8, rescheduling a reused client port with conntrack enabled delays the client by one second.
- * Linux 5.9 fixed this. The setting does not exist before 4.1.
+ * From Linux 4.1 to 5.8, a client that reuses a source port is delayed by one second if IPVS reschedules the connection
+ * and conntrack is enabled. Linux 5.9 fixed this. The setting does not exist before 4.1.
  */
 function needsConnReuseOff(kernelRelease: string): boolean {
   const version = linuxOf(kernelRelease);

@@ -2,7 +2,7 @@ import type { HostPort, IpAddress } from "../base/ip.ts";
 import type { WeightAnswer } from "../model/tuning.ts";
 import type { PortAdmission } from "./claims/port-admission.ts";
 
-/** The Nodes with this node's value of a label, including this node. */
+/** The Nodes that have the same value of a label as this node, including this node. */
 export interface NodeGroup {
   /** Empty if this Node does not have the label. */
   readonly nodeNames: ReadonlySet<string>;
@@ -18,15 +18,16 @@ export interface TuningFacts {
   readonly missingSchedulers: ReadonlySet<string>;
   /** Weights of Nodes with the label kube-ipvs.io/weight, by Node name. */
   readonly nodeWeights: ReadonlyMap<string, number>;
-  /** The Nodes with this node's value of a label, by label. See `NodeTraits.groups`. */
+  /** For each label, the Nodes that have the same value of it as this node. See `NodeTraits.groups`. */
   readonly nodeGroups: ReadonlyMap<string, NodeGroup>;
   /**
-   * Current step of a new endpoint's weight, from 1 to less than `rampSteps`. Undefined if the endpoint is not new.
+   * Current step of a new endpoint's growing weight, at least 1 and less than `rampSteps`. Undefined if the endpoint is
+   * not new.
    */
   readonly rampStep: (address: IpAddress) => number | undefined;
   /** The weight that an endpoint reported, or why it reported none. Undefined before enough requests have ended. */
   readonly answerOf: (address: IpAddress) => WeightAnswer | undefined;
-  /** Whether an endpoint (by key) gets no new connections because they failed. */
+  /** Whether an endpoint (by key) is ejected: it receives no new connections, because earlier ones failed. */
   readonly isEjected: (endpointKey: HostPort) => boolean;
   /** The addresses of other Nodes, by Node name. Empty unless a Service uses tunnel forwarding. */
   readonly nodeAddresses: ReadonlyMap<string, readonly IpAddress[]>;

@@ -21,7 +21,7 @@ import {
 
 /** The mangle chain marks packets to and from tunnels. The filter chain accepts tunneled packets only from Nodes. */
 export const tunnelChain = "KUBE-IPVS-TUNNEL";
-/** Forwards no packets that arrived through a tunnel, and none that pods tunnel to Nodes. */
+/** Drops packets to forward that arrived through a tunnel, and packets that pods send to Nodes through tunnels. */
 export const tunnelForwardChain = "KUBE-IPVS-TUNNEL-FWD";
 
 export const tunnelJumps: readonly Jump[] = [
@@ -39,7 +39,7 @@ export function tunnelChains(input: RulesInput): readonly Chain[] {
   ];
 }
 
-/** The routing rule delivers all packets from the tunnel, although only Nodes' addresses need it. */
+/** The routing rule delivers every packet from the tunnel. These rules drop those to addresses other than Nodes'. */
 function inputRules(input: RulesInput): readonly Rule[] {
   const isTunneled = ofProtocol(tunnelLinks[input.family].protocol);
   const toOthers: Match = { kind: "address-type", end: "dst", type: "LOCAL", isNegated: true };
@@ -54,9 +54,9 @@ function inputRules(input: RulesInput): readonly Rule[] {
 }
 
 /**
- * Without its routing rule, a packet to another node's address would be forwarded back to that node. A pod may be able
- * to send tunneled packets with any inner source to a Node. Masquerading would give them the node's own outer source,
- * so they are not forwarded.
+ * If the routing rule is missing, a packet to another node's address would be forwarded back to that node, so packets
+ * from a tunnel are not forwarded. Neither are tunneled packets from pods, which can have any inner source:
+ * masquerading would give them this node's address as their outer source.
  */
 function forwardRules(input: RulesInput): readonly Rule[] {
   const isTunneled = ofProtocol(tunnelLinks[input.family].protocol);
@@ -69,8 +69,9 @@ function fromTunnel({ family }: RulesInput): Match {
 }
 
 /**
- * IPVS compares the whole mark, so the rules replace all of its bits. Packets from a tunnel to other addresses and
- * ports are dropped. Source ranges apply later, in filter INPUT.
+ * The rules that mark packets to and from tunnels. IPVS compares the whole mark, so they replace all of its bits.
+ * Packets from a tunnel are dropped unless their address and port are served. Source ranges apply later, in the filter
+ * chain INPUT.
  */
 function markRules(input: RulesInput): readonly Rule[] {
   const { portRangeMarks = 0, localDetector, tunnels = [] } = input;
@@ -87,9 +88,11 @@ function markRules(input: RulesInput): readonly Rule[] {
     }),
     rule(drop, isFromTunnel, unmarked),
     rule(stop, isFromTunnel),
-    // Pods reach all endpoints without a tunnel, and an endpoint's answer must return through this node.
+    // Pods of this node do not use tunnels: they can reach all endpoints, and an endpoint's reply must return through
+    // this node.
     ...(localDetector === undefined ? [] : [rule(stop, fromPods(localDetector, false))]),
-    // A Node that is chosen for its own packets would drop them, because their source is its own address.
+    // Packets from other Nodes do not use tunnels: a Node that is chosen for its own packet would drop it, because the
+    // packet's source is that Node's own address.
     ...when(input, "tunnelNodes", rule(stop, matchSet(input, "tunnelNodes", "src"))),
     ...(out ?? [])
       .filter(({ tunnel }) => tunnel?.hasServers === true)
@@ -97,7 +100,7 @@ function markRules(input: RulesInput): readonly Rule[] {
   ];
 }
 
-/** Also marks packets without a server, so that IPVS rejects them instead of a process on this node. */
+/** Also marks packets without a real server, so that IPVS rejects them and no process on this node receives them. */
 function markNodePort(range: ServedRange, input: RulesInput): readonly Rule[] {
   const protocol = protocolOf(range);
   const toNodePort: readonly Match[] = [
@@ -127,8 +130,8 @@ function protocolOf({ protocols: [protocol = "TCP"] }: ServedRange): RuleProtoco
 }
 
 /**
- * For the chain that masquerades marked packets after IPVS. The client's address is kept, except for packets to an
- * endpoint on another node that no tunnel reaches.
+ * Rules for the chain that masquerades marked packets after IPVS. Packets keep the client's address, except for packets
+ * to an endpoint on another node that no tunnel reaches.
  */
 export function masqueradingTunnels(input: RulesInput): readonly Rule[] {
   return (input.tunnels ?? []).flatMap((range) => {

@@ -1,7 +1,7 @@
 /**
- * Tunnel forwarding: this node forwards clients' packets unchanged to nodes with endpoints, which answer the clients
- * directly. Two virtual servers with firewall marks serve each address and port: one for packets from clients, one for
- * packets that other nodes forward. The ordinary virtual server of the address serves all other packets. Pure.
+ * Tunnel forwarding: this node forwards clients' packets unchanged to nodes with endpoints, which reply directly to the
+ * clients. Each address and port has two virtual servers with firewall marks: one for packets from clients, and one for
+ * packets that other nodes forward. The ordinary virtual server of the address handles all other packets. Pure.
  */
 
 import type { ServiceRecord } from "../api/objects.ts";
@@ -29,8 +29,9 @@ import type { TuningFacts } from "./tuning-facts.ts";
 type NodeAddresses = TuningFacts["nodeAddresses"];
 
 /**
- * Whether packets to the frontend are forwarded through tunnels. Bound addresses are local on every node. Other nodes
- * know only the node-port address that is in this node's Node object.
+ * Whether packets to the frontend are forwarded through tunnels. The other node must handle the destination address.
+ * Bound addresses are local on every node, but of the node-port addresses, other nodes know only the one in this node's
+ * Node object.
  */
 export function isTunneled(
   { kind, isBound, address }: Frontend,
@@ -40,8 +41,8 @@ export function isTunneled(
 }
 
 /**
- * Splits the real servers of an ordinary virtual server: endpoints on other nodes are replaced by their nodes, with the
- * sum of the weights. Endpoints whose node has no known address remain; packets to them are masqueraded.
+ * Replaces endpoints on other nodes by those nodes, with the sum of the endpoints' weights. Endpoints whose node has no
+ * known address are not replaced; packets to them are masqueraded.
  */
 export function throughNodes(
   realServers: readonly RealServer[],
@@ -65,12 +66,12 @@ export function throughNodes(
   return [...result.values()].sort(byServerKey);
 }
 
-/** Not in this node's own order, because `mh` makes the same choice on all nodes only if their order is the same. */
+/** An order that is the same on all nodes, because otherwise `mh` would not make the same choice on all nodes. */
 function byServerKey(one: RealServer, other: RealServer): number {
   return realServerKey(one) < realServerKey(other) ? -1 : 1;
 }
 
-/** Keys of nodes with an endpoint that is ready or still serving. Their connections may continue. */
+/** Keys of nodes with an endpoint that is ready or still serving. Connections through these nodes may continue. */
 export function servingNodes(
   endpoints: readonly Endpoint[],
   family: IpFamily,
@@ -90,7 +91,7 @@ export function localEndpoints(endpoints: readonly Endpoint[]): readonly Endpoin
   return ready.length > 0 ? ready : local.filter(({ isServing }) => isServing);
 }
 
-/** One of the two virtual servers for tunnel forwarding. Only other nodes' node ports have `sources`; empty means all. */
+/** One of the two virtual servers. `sources` restricts the clients of another node's node port; empty means all. */
 export function tunnelServer(
   ordinary: PlannedVirtualServer,
   port: ServicePort,
@@ -116,8 +117,8 @@ export function tunnelServer(
 }
 
 /**
- * With a firewall mark and persistence, the kernel ignores the real servers' ports. Session affinity is therefore
- * replaced by a hash of the client's address.
+ * Replaces session affinity by a hash of the client's address, because for a persistent virtual server with a firewall
+ * mark, the kernel ignores the real servers' ports.
  */
 function sticky(server: VirtualServer): VirtualServer {
   if (server.persistenceTimeoutSeconds === 0) return server;

@@ -44,7 +44,7 @@ export function weightRequestsOf(
   return [...new Set(listed)].filter(isAllowed).map((address) => ({ address, ...weights }));
 }
 
-/** Reports that no endpoint can be asked, or that endpoints have failed to answer several times in a row. */
+/** Reports if no endpoint can be asked, and which endpoints have failed to answer several times in a row. */
 export function weightAnswerProblems(
   { weights, scheduler }: Tuning,
   value: string | undefined,

@@ -26,7 +26,8 @@ export function weightsOf(
   const canary = canaryOf(tuning);
   if (canary !== undefined) result = shared(endpoints, result, canary);
   if (slowStartMs > 0 && rampsWeights(scheduler)) {
-    // Always multiplies all weights by `rampSteps`, so that a ramp only changes the new endpoint's weight.
+    // Multiply all weights by `rampSteps`, even if no endpoint is new, so that a ramp changes only the weight of the
+    // new endpoint.
     result = result.map((weight, index) => {
       const address = endpoints[index]?.address;
       return weight * ((address && facts.rampStep(address)) ?? rampSteps);
@@ -36,12 +37,12 @@ export function weightsOf(
   return ejectionMsOf(tuning) === 0 ? result : withoutEjected(endpoints, result, facts);
 }
 
-/** See `Tuning.outlierEjectionMs`; 0 if the scheduler would refuse connections instead of choosing another endpoint. */
+/** See `Tuning.outlierEjectionMs`; 0 if the scheduler would not choose a different endpoint for connections. */
 export function ejectionMsOf({ outlierEjectionMs = 0, scheduler, schedulerFlags }: Tuning): number {
   return avoidsZeroWeights(scheduler, schedulerFlags) ? outlierEjectionMs : 0;
 }
 
-/** Sets the weights of ejected endpoints to 0. If there are too many, only the first ones in key order get weight 0. */
+/** Sets the weights of ejected endpoints to 0. If there are too many, only those with the lowest keys. */
 function withoutEjected(
   endpoints: readonly Endpoint[],
   weights: readonly number[],
@@ -56,14 +57,14 @@ function withoutEjected(
   return endpoints.map(({ key }, index) => (ejected.has(key) ? 0 : (weights[index] ?? 0)));
 }
 
-/** Maximum number of endpoints that answers and ejections may give weight 0: a third, rounded down. */
+/** Maximum number of endpoints to which answers and ejections together may give weight 0: a third, rounded down. */
 export function mostWithoutWeight(endpointCount: number): number {
   return Math.floor(endpointCount / 3);
 }
 
 /**
- * The weights that endpoints answered. An endpoint without an answer gets the average of all answers, so its share does
- * not depend on the scale that the endpoints use. If too many endpoints answered 0, they get 1.
+ * The weights that endpoints answered. The weight of an endpoint without an answer is the average of all answers, so
+ * its share does not depend on the scale that the endpoints use. If too many endpoints answered 0, their weight is 1.
  */
 function answeredWeights(answers: readonly (WeightAnswer | undefined)[]): readonly number[] {
   const known = answers.flatMap((answer) => answer?.weight ?? []);
@@ -74,7 +75,7 @@ function answeredWeights(answers: readonly (WeightAnswer | undefined)[]): readon
   return answers.map((answer) => Math.max(smallest, answer?.weight ?? average));
 }
 
-/** An endpoint's weight before its answers, a canary or a slow start are applied. */
+/** An endpoint's weight from its slice or Node, before a canary and a slow start are applied. */
 export function ownWeight(
   { nodeName, sliceWeight }: Endpoint,
   { scheduler, weights }: Tuning,
@@ -90,7 +91,7 @@ export function canaryOf({ canary, scheduler }: Tuning): Canary | undefined {
   return sharesByWeights(scheduler) ? canary : undefined;
 }
 
-/** Scales the weights so that the canary group gets its share of the total. Does not scale if either group is empty. */
+/** Scales the weights so that the canary group has its share. Does not scale if either group has no weight. */
 function shared(
   endpoints: readonly Endpoint[],
   weights: readonly number[],
@@ -101,7 +102,7 @@ function shared(
     weights.reduce((sum, weight, index) => (isCanary[index] === group ? sum + weight : sum), 0);
   const [ofCanary, ofOthers] = [sumOf(true), sumOf(false)];
   if (ofCanary === 0 || ofOthers === 0) return [...weights];
-  // Multiplies each weight by its own group's percentage and by the other group's total weight.
+  // Multiply each weight by its own group's percentage and by the other group's total weight.
   const scaled = weights.map((weight, index) =>
     isCanary[index] === true
       ? weight * canary.percent * ofOthers
@@ -116,7 +117,7 @@ export function belongsTo({ slice, zone }: Endpoint, { by, name }: Canary): bool
 
 /**
  * Reduces weights to the smallest integers with the same proportions, limited to what the kernel accepts. Weights above
- * 0 stay at least 1.
+ * 0 do not become 0.
  */
 function reduced(weights: readonly number[]): number[] {
   const divisor = weights.reduce(greatestCommonDivisor, 0);

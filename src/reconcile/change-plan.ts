@@ -21,9 +21,9 @@ export type DrainStartReason = "endpoint-removed" | "found-draining";
 
 /** Why a change is pending. */
 export type DeferralReason =
-  /** The kernel rejected it earlier. It is retried later, or immediately when its object changes. */
+  /** The kernel rejected the change earlier. It is retried later, or immediately when its object changes. */
   | "refused"
-  /** A third party keeps reverting it. */
+  /** A third party keeps reverting the change. */
   | "reverted";
 
 export interface DeferredChange {
@@ -52,16 +52,16 @@ export const emptyPlan: ChangePlan = {
 };
 
 /**
- * Removes the conntrack checks that a first sync makes for every UDP virtual server. They are not differences, because
- * only the kernel knows whether an entry is stale. Pure.
+ * Omits the conntrack checks that a first sync makes for every UDP virtual server. They do not indicate a difference,
+ * because whether entries are stale is known only after the check. Pure.
  */
 export function withoutFlowChecks(plan: ChangePlan): ChangePlan {
   return { ...plan, changes: plan.changes.filter(({ kind }) => kind !== "conntrack-delete") };
 }
 
 /**
- * Returns the Services that desire a change's subject or, if there are none, the last Service that did. Without
- * `scope`, former Services are unknown.
+ * Returns the Services that desire a change's subject. If there are none, returns the last Service that did, which is
+ * known only if `scope` is given.
  */
 export function servicesOfChange(
   desired: DesiredView,

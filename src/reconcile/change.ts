@@ -17,21 +17,21 @@ export type ChangeReason =
   | "unwanted"
   /** Exists and admits more than desired. */
   | "tightens"
-  /** Stops blocking packets. Made only after everything that depends on the restriction has been removed. */
+  /** Stops blocking packets. Made only after all objects that depend on the restriction have been removed. */
   | "loosens"
   /** Exists and is desired, but a `lifetime` dependency is missing. */
   | "withheld"
-  /** The endpoint was removed. It gets no new connections, and existing ones continue. */
+  /** The endpoint was removed. It receives no new connections, but existing ones continue. */
   | "drain-start"
   /** The drain ended: no connections are left, the deadline passed, or the endpoint stopped serving. */
   | "drain-end"
-  /** The capacity of a set must grow or can shrink. */
+  /** A set's capacity must grow, or it can shrink. */
   | "resize"
   /** A set with one of our names has an incompatible type or family. */
   | "incompatible-set"
   /** Left over from a set replacement. */
   | "leftover"
-  /** UDP conntrack entries that lead to a removed real server, or to no real server. */
+  /** UDP conntrack entries lead to a removed real server, or to no real server. */
   | "stale-conntrack";
 
 export interface ModuleLoad {
@@ -66,13 +66,13 @@ export interface SetSwap {
 export interface SetDestroy {
   readonly kind: "set-destroy";
   readonly setName: string;
-  /** Why the set cannot be destroyed, if known without asking the kernel. */
+  /** Why the set cannot be destroyed, if this is known without sending a request. */
   readonly rejection?: Error;
 }
 
 /**
- * `before` contains rule texts as printed by `iptables-save`. Undefined if the chain does not exist or its rules are
- * unknown.
+ * A change of one family's rules. `before` contains rule texts as printed by `iptables-save`; it is undefined if the
+ * chain does not exist or its rules are unknown.
  */
 export type FamilyRuleChange = { readonly family: IpFamily } & (
   | (RuleChange & { readonly kind: "chain-write"; readonly before: readonly string[] | undefined })
@@ -114,7 +114,7 @@ export type Change = { readonly reason: ChangeReason } & (
   | ConntrackDelete
 );
 
-/** Also the label value in `kube_ipvs_kernel_changes_total`. */
+/** The kind of a change, which is also the label value in `kube_ipvs_kernel_changes_total`. */
 export type ChangeKind = Change["kind"];
 
 /** The change types that can have this kind. */

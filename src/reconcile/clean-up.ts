@@ -1,4 +1,4 @@
-/** Clean-up and leftover removal, with the ordinary reconciler and an empty desired state. */
+/** Clean-up and the removal of leftovers, which use the ordinary reconciler with an empty desired state. */
 import type { Clock } from "../base/clock.ts";
 import type { IpAddress, IpFamily } from "../base/ip.ts";
 import { silentLogger } from "../base/log.ts";
@@ -24,7 +24,7 @@ import { emptyGoal } from "./sync-goal.ts";
 
 /** Selects the rules to remove in one family. */
 export interface RulesGoal extends Pick<RulesRemovalInput, "leftover" | "kept" | "emptied"> {
-  /** The chains that must be read to find them. */
+  /** The chains that must be read to find the rules. */
   readonly places: RuleSet;
 }
 
@@ -38,13 +38,14 @@ export interface IpvsGoal {
 }
 
 /**
- * The goal of a clean-up. Only `--cleanup` and leftover removal use it. An empty list of Services is not a clean-up.
+ * The goal of a clean-up. Only `--cleanup` and the removal of leftovers have such a goal. An empty list of Services
+ * does not cause a clean-up.
  */
 export interface CleanUpGoal {
   readonly rules: ReadonlyMap<IpFamily, RulesGoal>;
   /** If undefined, IPVS mode's kernel state other than rules and sets is kept. */
   readonly ipvs?: IpvsGoal;
-  /** Without `ipvs`: whether to remove our sets. */
+  /** Whether to remove our sets. Used only if `ipvs` is undefined. */
   readonly hasSets?: true;
 }
 
@@ -73,8 +74,8 @@ export interface CleanUpContext {
 }
 
 /**
- * Never rejects. If something cannot be read or removed, everything else is still removed. Removing something that
- * does not exist succeeds.
+ * Removes the objects in the goal. Never rejects. If some objects cannot be read or removed, all others are still
+ * removed. Removing an object that does not exist succeeds.
  */
 export async function cleanUp(
   { kernel, clock, isDryRun = false }: CleanUpContext,

@@ -19,7 +19,7 @@ export const driftKinds = [
 
 export type DriftKind = (typeof driftKinds)[number];
 
-/** An object of ours that a third party changed. */
+/** A change that a third party made to one of our objects. */
 export interface Drift {
   readonly kind: DriftKind;
   readonly subject: Subject;
@@ -27,11 +27,11 @@ export interface Drift {
   readonly after: string;
 }
 
-/** The value of `before` or `after` for an object that does not exist. */
+/** The value of `before` or `after` if the object did not exist at that time. */
 export const absent = "absent";
 const present = "present";
 
 type Texts = Pick<Drift, "before" | "after">;
-/** `lost`: a third party removed an object that must be added back. `added`: the reverse. */
+/** `lost`: a third party removed one of our objects. `added`: it added an object that does not belong there. */
 export const lost: Texts = { before: present, after: absent };
 export const added: Texts = { before: absent, after: present };

@@ -1,7 +1,7 @@
 /**
- * Finds drift: differences between kernel and cache that a sync must repair. Differences that already match the desired
- * state, such as our own writes whose replies were lost, are not drift. Neither are drains and foreign virtual servers.
- * Pure.
+ * Finds drift: differences between kernel and cache that a sync must repair. Kernel state that already matches the
+ * desired state, such as our own write whose reply was lost, is not drift. Neither are drains and foreign virtual
+ * servers. Pure.
  */
 import type { ServerKey } from "../state/virtual-server.ts";
 import type { Change } from "./change.ts";
@@ -11,8 +11,8 @@ import type { Differences } from "./observed/difference.ts";
 import { type SubjectKey, subjectKey } from "./subject.ts";
 
 /**
- * `planned` contains all changes, including pending ones. Changes to virtual servers for which `isOwned` returns false
- * are not drift.
+ * `planned` contains all changes, including pending ones. Virtual servers for which `isOwned` returns false have no
+ * drift.
  */
 export function findDrift(
   planned: Iterable<Change>,

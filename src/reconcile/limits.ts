@@ -1,4 +1,4 @@
-/** Identifies restrictions: load-balancer source range limits and the address guard. Pure. */
+/** Identifies restrictions: limits, which implement source ranges, and the address guard. Pure. */
 import { ipFamilies } from "../base/ip.ts";
 import { rangesChain } from "../plan/range-rules.ts";
 import { type SetRole, setFor } from "../plan/sets.ts";
@@ -7,7 +7,7 @@ import { type SetEntry, setEntryFields } from "../state/set-entry.ts";
 import type { AddressServerId } from "../state/virtual-server.ts";
 import type { Subject } from "./subject.ts";
 
-/** Packets to ports with source ranges traverse both chains. */
+/** Packets to ports with source ranges traverse these two chains. */
 export const firewallChains = ["KUBE-PROXY-FIREWALL", "KUBE-SOURCE-RANGES-FIREWALL"] as const;
 
 /** The chain that blocks this node's own packets. */
@@ -21,14 +21,14 @@ export const chainsOfLimits: ReadonlySet<string> = new Set([
   "OUTPUT",
 ]);
 
-/** Marks packets to port ranges, and drops those from clients that source ranges block. */
+/** This chain marks packets to port ranges, and drops those from clients that source ranges block. */
 const isRangesChain = ({
   table,
   chainName,
 }: Extract<Subject, { readonly type: "chain" }>): boolean =>
   table === "mangle" && chainName === rangesChain;
 
-/** Drops packets that other hosts sent through a tunnel, and those to other addresses and ports. */
+/** Drops tunneled packets unless they come from a Node and their address and port are served. */
 const isTunnelChain = ({ chainName }: Extract<Subject, { readonly type: "chain" }>): boolean =>
   chainName === tunnelChain;
 

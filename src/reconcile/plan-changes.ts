@@ -35,7 +35,7 @@ export interface PlanInput
   /** Keys of foreign virtual servers that Services request. They are not in `desired` and must not be removed. */
   readonly conflicts: ReadonlySet<ServerKey>;
   isOwned(virtualServerKey: ServerKey): boolean;
-  /** The parts of the kernel state that were read. Nothing is created in other parts. */
+  /** The parts of the kernel state that were read. No objects are created in other parts. */
   readonly parts: readonly ObservedPart[];
   /** Undefined if our rules never have this form. */
   parse(text: string): Rule | undefined;
@@ -101,7 +101,7 @@ function* diffAddresses(
   }
 }
 
-/** Addresses of virtual servers to create. An address is bound only if at least one of its virtual servers exists. */
+/** Addresses of virtual servers to create. An address is bound only if one of its virtual servers exists. */
 function createdAddresses(serverChanges: readonly Change[]): readonly IpAddress[] {
   return serverChanges.flatMap((change) =>
     change.kind === "virtual-server-create" ? [change.after.address] : [],

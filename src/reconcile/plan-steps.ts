@@ -4,8 +4,8 @@ import type { DrainStart } from "./change-plan.ts";
 
 /**
  * This order keeps packet handling correct at every moment. Additions are made first: restrictions, then the objects
- * that they restrict, each after its dependencies. Removals follow in reverse order, so restrictions are removed last.
- * See `relations.ts` for dependencies.
+ * that they restrict. Each object is added after its dependencies, which `relations.ts` defines. Removals follow in the
+ * reverse order, so restrictions are removed last.
  */
 const steps = [
   "settings",
@@ -25,12 +25,12 @@ const steps = [
   "formerAddresses",
   "formerServers",
   "formerEntries",
-  /** Removes restrictions. Source entries are removed last, or all clients would be blocked for a moment. */
+  /** Removes restrictions. Source entries are removed last; otherwise all clients would be blocked for a moment. */
   "formerLimits",
   "formerRules",
   "formerSets",
   /**
-   * Deletes UDP conntrack entries for removed real servers, and for virtual servers that had no real servers until now.
+   * Deletes UDP conntrack entries of removed real servers, and of virtual servers that had no real servers until now.
    */
   "flows",
 ] as const;

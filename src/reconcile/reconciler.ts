@@ -47,16 +47,16 @@ export interface ReconcilerDependencies {
   readonly ownershipRecord?: OwnershipRecord;
   /** If true, nothing is written. Each sync observes everything and reports the changes that it would make. */
   readonly isDryRun?: boolean;
-  /** The parts of the kernel state to read and write. All parts if undefined. */
+  /** The parts of the kernel state to read and write. If undefined, all parts are read and written. */
   readonly parts?: readonly ObservedPart[];
   /** Applies iptables mode's rules; see {@link TablesPass}. */
   readonly newPass?: (context: ApplyContext & Pick<Observer, "observeRules">) => Pass;
 }
 
 /**
- * Brings the kernel to the desired state with as few writes as possible. It plans everything first and then applies
- * each change separately. A change that the kernel rejects is retried later and does not delay others. If the outcome
- * of a request is unknown, that part of the kernel is observed again.
+ * Brings the kernel to the desired state with as few writes as possible. It plans all changes first and then applies
+ * them. A change that the kernel rejects is retried later and does not delay other changes. If the outcome of a request
+ * is unknown, that part of the kernel state is observed again.
  */
 export class Reconciler {
   readonly #dependencies: ReconcilerDependencies;
@@ -67,7 +67,7 @@ export class Reconciler {
   readonly #ownership: Ownership;
   readonly #status = new StatusTable();
   readonly #freshness: Freshness;
-  /** What the next sync compares. Kept while the kernel cannot be read. */
+  /** The keys that the next sync compares. They are kept as long as the kernel cannot be read. */
   #scope = new Scope();
   readonly verification: Verification;
   readonly serversAhead: ServersAhead;
@@ -109,8 +109,8 @@ export class Reconciler {
   }
 
   /**
-   * Whether everything on which a resource of this goal depends exists, as last observed or written. A change with an
-   * unknown outcome does not count as made. Undefined before the first observation.
+   * Whether all objects on which a resource of this goal depends exist, as last observed or written. A change with an
+   * unknown outcome is treated as not made. Undefined before the first observation.
    */
   canExist(
     subject: Subject,
@@ -185,7 +185,7 @@ export class Reconciler {
 
   /**
    * Removes real servers whose drain has ended, and the UDP flows to them. The cost depends only on the number of
-   * drains. `desired` shows which endpoints are still serving.
+   * drains. `desired` determines which endpoints are still serving.
    */
   async checkDrains(desired: DesiredView, policy: DrainPolicy): Promise<SyncReport> {
     const pass = this.#newPass(desired);
@@ -193,8 +193,8 @@ export class Reconciler {
     await cleanConntrack(this.#cleaner, [], this.#cached, outcomes);
     await this.#drainer.check(pass, desired, policy);
     this.#freshness.noteUnknown(outcomes);
-    // Former Services need not be looked up. A virtual server that no Service desires is removed with all its real
-    // servers.
+    // Former Services need not be looked up, because a virtual server that no Service desires is removed with all its
+    // real servers.
     const nowMs = this.#dependencies.clock.monotonicMs();
     this.#status.reject(outcomes.refused, servicesOfChange(desired), nowMs);
     this.#drainer.keepStartTimes();
@@ -210,7 +210,7 @@ export class Reconciler {
     return failure === undefined ? [] : [failure];
   }
 
-  /** Differences found by the first observation are ignored. */
+  /** Returns the differences since the last call. Those that the first observation finds are ignored. */
   #takeDifferences(): Differences {
     const differences = this.#observer.takeDifferences();
     return this.#isInitialized ? differences : new Differences();
@@ -229,7 +229,7 @@ export class Reconciler {
     differences: Differences,
   ): Promise<{ readonly desired: DesiredView; readonly planned: ChangePlan }> {
     const { clock, kernel } = this.#dependencies;
-    // A dry run makes no changes, so every sync classifies the virtual servers as at startup.
+    // A dry run makes no changes, so every sync classifies the virtual servers like the first sync.
     if (!this.#isInitialized || this.#dependencies.isDryRun === true) {
       await adoptServers(this.#ownership, this.#cached, goal, clock);
     }
@@ -284,7 +284,7 @@ export class Reconciler {
     return { ...planned, ...this.#status.defer(planned.changes, touched, nowMs) };
   }
 
-  /** Without `rules`, no rules are written and no changes that depend on rules are made. */
+  /** Creates a pass. Without `rules`, it writes no rules and makes no changes that depend on rules. */
   #newPass(desired: DesiredView, rules: SyncGoal["rules"] = new Map()): Pass {
     const { kernel, clock, newPass = (context) => new Pass(context) } = this.#dependencies;
     return newPass({
@@ -296,7 +296,7 @@ export class Reconciler {
 
   #noteOutcomes({ outcomes }: Pass, plan: ChangePlan): void {
     this.#freshness.noteUnknown(outcomes);
-    // iptables mode's pass rereads the rules itself after a rejection.
+    // In iptables mode, the pass itself rereads the rules after a rejection.
     if (this.#dependencies.newPass === undefined) this.#freshness.noteContradictions(outcomes);
     const notMade = [...outcomes.refused, ...plan.deferred].map(({ change }) => change);
     for (const change of [...notMade, ...outcomes.blocked]) {

@@ -27,7 +27,7 @@ export function marksOfRanges({ virtualServer }: PlannedVirtualServer): ChainSub
   return { type: "chain", family, table: "mangle", chainName: rangesChain };
 }
 
-/** Limits apply to packets before IPVS, when they still have the virtual address and port. */
+/** Limits apply to packets before IPVS translates them, when they still have the virtual address and port. */
 export function limitedServer({ virtualServer, range }: PlannedVirtualServer): VirtualServerId {
   const { tunnel, address, protocols: [protocol = "TCP"] = [], ranges } = range ?? {};
   if (tunnel === undefined || tunnel.isOfOtherNodes === true || address === undefined)
@@ -35,7 +35,7 @@ export function limitedServer({ virtualServer, range }: PlannedVirtualServer): V
   return { address, protocol, port: ranges?.[0]?.first ?? 0 };
 }
 
-/** The address of an entry. */
+/** The address that an entry guards. */
 export function* guarded(entry: SetEntry): Generator<Subject> {
   const { address } = setEntryFields(entry);
   if (address !== undefined) yield { type: "address", address };

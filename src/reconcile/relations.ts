@@ -82,12 +82,12 @@ export interface RelationView {
   readonly distrusted: ReadonlyMap<SubjectKey, Subject>;
 }
 
-/** Satisfied if the resource exists and is at least as strict as planned. */
+/** A requirement is satisfied if the resource exists and is at least as strict as planned. */
 interface Requirement {
   readonly subject: Subject;
   /** The rule that the chain must contain. If undefined, the chain must contain all restricting rules. */
   readonly rule?: Rule;
-  /** Satisfies the dependency no matter how often third parties remove it, because too much depends on it. */
+  /** Satisfies the dependency even if third parties remove it often, because too much depends on it. */
   readonly isTrusted?: true;
 }
 
@@ -268,7 +268,7 @@ export class Relations {
     for (const role of [...addressSetRoles, nodePortSetRoles[protocol]]) {
       const { name: setName } = setFor(role, family);
       const mark = role === nodePortSetRoles[protocol] ? ofPort : entry;
-      // If a set cannot be created, its entries are not required, because Services are served without it.
+      // If a set cannot be created, its entries are not required, because Services are also served without it.
       if (!desired.hasEntry(setName, mark) || !cached.setEntries.has(setName)) continue;
       yield { subject: { type: "entry", setName, entry: mark } };
     }
@@ -323,7 +323,7 @@ export class Relations {
       case "entry":
         return cached.hasEntry(subject.setName, subject.entry) && !this.#admitsMore(subject);
       case "virtual-server":
-        // `desired` does not include virtual servers that a third party owns.
+        // Virtual servers that a third party owns are not in `desired`.
         return (
           cached.virtualServers.has(subject.virtualServer) &&
           desired.virtualServer(subject.virtualServer) !== undefined

@@ -10,7 +10,7 @@ import type { Rejection } from "./status/rejection.ts";
 import type { ReconcileConflict } from "./status/repairs.ts";
 import { countedText } from "./subject.ts";
 
-/** Something that a sync could not read or complete. The sync is repeated after a new observation. */
+/** A failed read, or a request with an unknown outcome. The sync is repeated after a new observation. */
 export interface Failure {
   readonly kind: ChangeKind | "observe";
   /** The part of kernel state that could not be read, or a description of the changes. */
@@ -35,7 +35,7 @@ export interface SyncReport {
   readonly rejected: readonly RefusedChange[];
   /** Families in which iptables-restore failed. */
   readonly failedRestores: readonly IpFamily[];
-  /** Empty if the sync ran completely and the kernel answered every request. */
+  /** Empty if the sync ran to its end and the kernel answered every request. */
   readonly failures: readonly Failure[];
   /** All current rejections, from this sync or earlier ones. */
   readonly rejections: readonly Rejection[];

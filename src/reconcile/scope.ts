@@ -8,13 +8,13 @@ import type { ServerKey } from "../state/virtual-server.ts";
 import type { Differences } from "./observed/difference.ts";
 import type { Subject } from "./subject.ts";
 
-/** The keys to compare. Undefined means all keys, because everything of that type was observed. Grows between syncs. */
+/** The keys to compare, to which keys are added between syncs. Undefined means all keys of that type. */
 export class Scope {
   readonly #virtualServers = new Set<ServerKey>();
   readonly #setEntries = new Map<string, Set<SetEntry>>();
   readonly #addresses = new Set<IpAddress>();
   readonly #formerServices = new Map<FormerKey, ServiceName>();
-  /** Touched keys that have not been copied yet. A full comparison thus avoids copying tens of thousands of keys. */
+  /** Touched keys that are not copied yet. A full comparison need not copy tens of thousands of them. */
   #marks: DirtyKeys[] = [];
   /** Sets whose observed parameters differ from the cached ones, or that have more capacity than necessary. */
   readonly resizableSets: Set<string> = new Set();
@@ -50,7 +50,7 @@ export class Scope {
   }
 
   include(keys: DirtyKeys): void {
-    // Marks from failed syncs are merged into the keys, so that they do not accumulate if the kernel is unreadable for
+    // Merge the marks of failed syncs into the keys, so that they do not accumulate if the kernel cannot be read for
     // days.
     this.#takeMarks();
     this.#marks.push(keys);
@@ -111,7 +111,7 @@ export class Scope {
   }
 }
 
-/** Whether planning touched the subject since the previous sync. Its changes are then sent immediately. */
+/** Whether planning touched the subject since the previous sync. If so, its changes do not wait for a retry. */
 export function isTouched(subject: Subject, touched: DirtyKeys): boolean {
   switch (subject.type) {
     case "virtual-server":

@@ -29,7 +29,7 @@ export type Subject =
 
 export type SubjectType = Subject["type"];
 
-/** The notation of the operators' tools: `TCP 10.96.0.1:80 -> 10.244.1.5:8080`, `KUBE-CLUSTER-IP 10.96.0.1,tcp:80`. */
+/** The subject in the notation of ipvsadm and ipset, such as `TCP 10.96.0.1:80 -> 10.244.1.5:8080`. */
 export function subjectText(subject: Subject): string {
   switch (subject.type) {
     case "module":

@@ -18,7 +18,7 @@ export interface SyncGoal {
   readonly sysctls: readonly SysctlSetting[];
   /** Kernel modules that should be loaded but are not. */
   readonly missingModules: readonly string[];
-  /** The node's addresses other than ours. They identify node port virtual servers. */
+  /** The node's addresses, except those on kube-ipvs0. They show which virtual servers are those of node ports. */
   readonly nodeAddresses: ReadonlySet<IpAddress>;
   readonly ownership: OwnershipPolicy;
   readonly drain: DrainPolicy;

@@ -3,8 +3,8 @@ import { none } from "../base/none.ts";
 import type { Backend } from "./service-listeners.ts";
 
 /**
- * Maximum number of clients that are remembered for session affinity. Beyond this number, the client that has been
- * idle longest is forgotten.
+ * Maximum number of clients that are remembered for session affinity. If there are more, the client that has been idle
+ * longest is forgotten.
  */
 const mostClients = 100_000;
 
@@ -15,7 +15,7 @@ interface Tie {
 
 /**
  * Chooses a backend for each connection to one service port: the next one in round-robin order or, with session
- * affinity, the client's previous one. Uses no sockets or clock; time is an argument.
+ * affinity, the client's previous one. Does not use sockets or a clock; the time is an argument.
  */
 export class Balancer {
   #backends: readonly Backend[] = [];
@@ -33,8 +33,8 @@ export class Balancer {
   }
 
   /**
-   * Replaces the backends. Clients keep backends that remain, and round robin continues at its position. If `clients`
-   * is empty, all clients are served.
+   * Replaces the backends. Clients stay with backends that remain, and round robin continues at its position. If
+   * `clients` is empty, all clients are served.
    */
   update(
     backends: readonly Backend[],
@@ -46,8 +46,8 @@ export class Balancer {
     this.#backends = backends;
     this.#affinityMs = affinitySeconds * 1_000;
     const index = backends.findIndex(({ key }) => key === this.#lastKey);
-    // If the last chosen backend is gone, round robin continues after its index, not at it. Otherwise, an index whose
-    // backend changes often would be chosen every time.
+    // If the last chosen backend no longer exists, round robin continues after its index, not at it. Otherwise, if the
+    // backend at an index changes often, that index would be chosen every time.
     if (index >= 0) this.#lastIndex = index;
     for (const [client, { key }] of this.#ties) {
       if (affinitySeconds === 0 || !keys.has(key)) this.#ties.delete(client);

@@ -41,7 +41,7 @@ export function findListeners(
   });
 }
 
-/** The ports to which a service port's rules redirect, if sockets listen on both. */
+/** The two ports to which a service port's rules redirect packets. Undefined unless sockets listen on both. */
 function redirectedPorts(wanted: ServiceListener, seen: SeenNode): LocalPorts | undefined {
   const [port, portOnLoopback] = (["fromElsewhere", "fromNode"] as const).map((side) =>
     [portalChains[side], nodePortChains[side]]

@@ -11,9 +11,9 @@ export interface ListenRule {
 }
 
 /**
- * The address and port to listen on for a service port. With rules, this is any free port on all addresses, because a
- * redirected packet arrives at its interface's address. Without rules, it is `bindAddress` with the node port or, if
- * there is none, the Service's own port. Undefined if `bindAddress` belongs to the other family. Pure.
+ * The address and port to listen on for a service port. With rules, this is a free port on all addresses, because a
+ * redirected packet arrives at the address of its interface. Without rules, it is `bindAddress` with the node port or,
+ * if there is none, the Service's own port. Undefined if `bindAddress` belongs to the other family. Pure.
  */
 export function listenAddressOf(
   { family, port, nodePort }: Pick<ServiceListener, "family" | "port" | "nodePort">,

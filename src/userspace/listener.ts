@@ -33,14 +33,14 @@ export interface ListenerContext {
   readonly clock: Clock;
   readonly log: Logger;
   readonly balancer: Pick<Balancer, "next">;
-  /** How long a UDP client must be idle before it may get a different backend. */
+  /** How long a UDP client must be idle before it may be sent to a different backend. */
   readonly udpTimeoutMs: number;
   readonly connections: ConnectionQuota;
 }
 
 /** The quota of connections and UDP clients for the listener's Service. */
 export interface ConnectionQuota {
-  /** Returns whether one more is allowed and, if so, counts it. */
+  /** Returns whether one more connection or UDP client is allowed and, if so, counts it. */
   take(): boolean;
   release(): void;
 }

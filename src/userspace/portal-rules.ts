@@ -16,7 +16,7 @@ export const portalChains = {
   fromNode: "KUBE-PORTALS-HOST",
 } as const;
 
-/** The same for node ports. */
+/** nat chains for node ports: one for packets from other hosts and pods, and one for packets from this node. */
 export const nodePortChains = {
   fromElsewhere: "KUBE-NODEPORT-CONTAINER",
   fromNode: "KUBE-NODEPORT-HOST",
@@ -51,7 +51,7 @@ const nonLocalComment = "Ensure that non-local NodePort traffic can flow";
 
 /**
  * One family's rules that redirect virtual IPs and node ports to the listeners, in the chains of kube-proxy's userspace
- * mode. If two Services claim an address and port, the first in `open` owns it. Pure.
+ * mode. If two Services claim an address and port, the first one in `open` owns them. Pure.
  */
 export function portalRules(family: IpFamily, open: readonly OpenListener[]): RuleSet {
   const listeners = open.filter(({ wanted }) => wanted.family === family && isLedTo(wanted));
@@ -70,7 +70,7 @@ export function portalRules(family: IpFamily, open: readonly OpenListener[]): Ru
   return { chains, jumps };
 }
 
-/** Whether any rule redirects to the listener. False if other Services own all of its addresses and its node port. */
+/** Whether any rule redirects to the listener. False if other Services own its addresses and its node port. */
 export function isLedTo({
   addresses,
   nodePort,
@@ -111,7 +111,8 @@ function nodePortRules({ wanted }: OpenListener, localPort: number): readonly Ru
 }
 
 /**
- * The client networks that an address serves. Load-balancer IPs only serve the source ranges. Empty means all clients.
+ * The client networks that may reach an address. Load-balancer IPs are restricted to the source ranges. Empty means all
+ * clients.
  */
 function clientNetworks(
   { clusterIp, externalIps, loadBalancerIps, sourceRanges }: ServicePort,
@@ -137,7 +138,7 @@ function redirects(
   });
 }
 
-/** Clients must not use a listener's own port, unless it happens to be the Service's port at a node address. */
+/** Keeps clients from a listener's own port, unless it happens to be the Service's port at a node address. */
 function inputRulesOf({ wanted, localPorts }: OpenListener): readonly Rule[] {
   const { port } = localPorts;
   const withState = (state: "NEW" | "DNAT", kind: "accept" | "drop"): Rule => ({
@@ -145,8 +146,8 @@ function inputRulesOf({ wanted, localPorts }: OpenListener): readonly Rule[] {
     target: { kind },
   });
   if (isServedOnNode(wanted, port)) return [withState("NEW", "accept")];
-  // Only drops packets in state NEW. A program that uses this port after this process has exited thus still gets its
-  // replies.
+  // Drops only packets in state NEW, so that a program that uses this port after this process has exited still receives
+  // its replies.
   return [withState("DNAT", "accept"), withState("NEW", "drop")];
 }
 

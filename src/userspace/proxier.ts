@@ -25,7 +25,7 @@ export interface ProxierContext extends Pick<RefusedConnectionsContext, "onRefus
   readonly udpTimeoutMs: number;
   /** The address to listen on for a service port. Undefined if its family is not served. */
   readonly addressOf: (wanted: ServiceListener) => ListenAddress | undefined;
-  /** How long a closed listener's connections may continue. 0 means until they end. */
+  /** How long connections may continue after their listener is closed. 0 means that there is no limit. */
   readonly drainMs: number;
   readonly quotas: SocketQuotas;
 }
@@ -41,8 +41,8 @@ interface Served {
 const sweepMs = 60_000;
 
 /**
- * Maintains a listener for each service port. An endpoint change only updates the listener's balancer. When a service
- * port is removed, its listener closes, and its connections continue until their deadline.
+ * Maintains a listener for each service port. A change of endpoints updates only the listener's balancer. When a
+ * service port is removed, its listener closes, but its connections continue until their deadline.
  */
 export class UserspaceProxier {
   readonly #parts: ProxierContext;
@@ -125,8 +125,8 @@ export class UserspaceProxier {
   }
 
   /**
-   * Closes the Service's listeners that are no longer wanted or whose address has changed. Returns whether one was
-   * closed.
+   * Closes the Service's listeners that are no longer wanted or whose address has changed. Resolves with whether one
+   * was closed.
    */
   async #endOthers(service: string, wanted: readonly ServiceListener[]): Promise<boolean> {
     const byKey = new Map(wanted.map((each) => [each.key, each]));
@@ -196,8 +196,8 @@ export class UserspaceProxier {
   }
 
   /**
-   * With rules, the redirect rules check source ranges. A listener without rules also serves the load-balancer IPs,
-   * so the balancer must check them.
+   * If there are rules, they check the source ranges. Otherwise, the balancer must check them, because the listener
+   * also serves the load-balancer IPs.
    */
   #updateBalancer(balancer: Balancer, wanted: ServiceListener): void {
     const { backends, affinitySeconds, nodePort, isNodePortRestricted } = wanted;
@@ -278,7 +278,7 @@ export class UserspaceProxier {
   }
 }
 
-/** Maximum number of sockets per listener. A UDP listener has a second socket on loopback if rules redirect to it. */
+/** Maximum number of sockets of a listener. A UDP listener to which rules redirect has a second one on loopback. */
 function socketCount(protocol: ServiceListener["protocol"]): number {
   return protocol === "UDP" ? 2 : 1;
 }

@@ -47,7 +47,7 @@ export interface ServiceListener {
   /** 0 means no session affinity. */
   readonly affinitySeconds: number;
   readonly backends: readonly Backend[];
-  /** Keys of all serving endpoints, whether or not they get new connections. UDP clients may keep them. */
+  /** Keys of all serving endpoints, chosen or not. UDP clients may stay with these endpoints. */
   readonly serving: ReadonlySet<HostPort>;
 }
 

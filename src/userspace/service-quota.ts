@@ -4,7 +4,7 @@ export interface Quota {
   readonly perService: number;
 }
 
-/** Counts what Services use, and refuses requests beyond their quota. */
+/** Counts how much of a resource each Service uses, and denies requests that exceed the quota. */
 export class ServiceQuota {
   readonly #quota: Quota;
   readonly #taken = new Map<string, number>();
@@ -14,7 +14,7 @@ export class ServiceQuota {
     this.#quota = quota;
   }
 
-  /** Returns whether the Service may have `count` more and, if so, counts them. */
+  /** Returns whether the Service may use `count` more and, if so, counts them. */
   take(service: string, count = 1): boolean {
     const taken = (this.#taken.get(service) ?? 0) + count;
     const { total, perService } = this.#quota;
@@ -39,16 +39,16 @@ export interface SocketQuotas {
   readonly listenerSockets: Quota;
 }
 
-/** Open files that the rest of the process needs: API server, HTTP servers, iptables. */
+/** Number of open files that the rest of the process needs: API server, HTTP servers, iptables. */
 const reservedFiles = 512;
 /** A TCP connection has one socket to the client and one to the endpoint. */
 const socketsPerConnection = 2;
-/** A Service gets at most one quarter of the total. */
+/** A single Service may use at most one quarter of the total. */
 const shareOfService = 4;
 
 /**
- * Of the open files beyond the reserve, half are for listeners and half for connections. The configured limits apply if
- * they are lower. Pure.
+ * The quotas. Half of the open files beyond the reserve are for listeners, and half are for connections. The configured
+ * limits apply if they are lower. Pure.
  */
 export function socketQuotas(openFiles: number, connections: Quota): SocketQuotas {
   const usable = openFiles - Math.min(reservedFiles, openFiles / 2);

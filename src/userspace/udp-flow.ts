@@ -33,7 +33,7 @@ export class UdpFlow {
     this.#usedAtMs = parts.clock.monotonicMs();
     this.#socket = createSocket(familyOf(address) === "IPv6" ? "udp6" : "udp4");
     this.#socket.on("message", (data) => this.#answered(data));
-    // The backend's port is closed (ECONNREFUSED). The client's next datagram gets a different backend.
+    // The backend's port is closed (ECONNREFUSED). The client's next datagram is sent to a different backend.
     this.#socket.on("error", () => this.close());
     this.#socket.connect(port, address, () => this.#connected());
     this.#checkAfter(parts.idleMs);
@@ -71,7 +71,7 @@ export class UdpFlow {
     this.#parts.onAnswer(data);
   }
 
-  /** Uses one timer for many datagrams, and restarts it for the remaining idle time. */
+  /** Starts the idle timer, which serves many datagrams: if it fires early, it runs for the remaining time. */
   #checkAfter(delayMs: number): void {
     const { clock, idleMs } = this.#parts;
     this.#cancelCheck = clock.after(delayMs, () => {

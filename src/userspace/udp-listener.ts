@@ -14,7 +14,7 @@ export class UdpListener implements Listener {
   readonly #parts: ListenerContext;
   readonly #address: ListenAddress;
   readonly #sockets: Socket[] = [];
-  /** Flows by the client's `port address`. The one that has been idle longest is first. */
+  /** Flows by the client's `port address`. The flow that has been idle longest is first. */
   readonly #flows = new Map<string, UdpFlow>();
 
   constructor(parts: ListenerContext, address: ListenAddress) {
@@ -41,7 +41,7 @@ export class UdpListener implements Listener {
     }
   }
 
-  /** Closes the sockets and all flows. UDP flows never end explicitly, so no client waits for their end. */
+  /** Closes the sockets and all flows. UDP flows never end explicitly, so it would not help to wait for their end. */
   async close(): Promise<void> {
     this.cut();
     for (const socket of this.#sockets.splice(0)) {
@@ -88,7 +88,7 @@ export class UdpListener implements Listener {
     if (!connections.take()) {
       const [idlest] = this.#flows.values();
       idlest?.close();
-      // Other listeners have used up the quota.
+      // The other listeners have used up the quota.
       if (!connections.take()) return undefined;
     }
     const flow = new UdpFlow(backend, {

@@ -168,7 +168,7 @@ describe("the chart, rendered", () => {
     assert.notEqual(sum("mode: ipvs"), sum("mode: iptables"));
   });
 
-  it("tests the release with the permissions in deploy/kustomize/e2e", () => {
+  it("runs helm test with the permissions in deploy/kustomize/e2e", () => {
     const { tests = [] } = renderChart({ ...leastValues, tests: { args: ["--nodes=5"] } }, "edge");
     const rights = readFileSync(join(chartPath, "../../kustomize/e2e/rbac.yaml"), "utf8");
     assert.equal(tests.length, rights.split("\n---\n").length + 1);
@@ -372,7 +372,7 @@ describe("monitoring from the chart", () => {
   const labelsOf = ({ metadata }: Manifest): Readonly<Record<string, string>> =>
     (metadata as unknown as { readonly labels: Readonly<Record<string, string>> }).labels;
 
-  it("has the labels that an operator selects it by", () => {
+  it("has the additional labels, by which the Prometheus operator selects it", () => {
     const value = { enabled: true, additionalLabels: { release: "prometheus" } };
     for (const [kind, name] of [
       ["PodMonitor", "podMonitor"],
@@ -523,7 +523,7 @@ describe("the chart's clean-up", () => {
     assert.equal(metadata.name.length, 63);
   });
 
-  it("does not exist for an observer, which leaves no kernel state", () => {
+  it("is not rendered for an observer, which leaves no kernel state", () => {
     assert.deepEqual(cleanUpOf({ observeOnly: true }), []);
   });
 });

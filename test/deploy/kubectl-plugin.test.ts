@@ -132,7 +132,7 @@ function runTogether(
 }
 
 describe("kubectl kube-ipvs --all-nodes", () => {
-  it("gets the answers of the other nodes before it gives up on one that does not answer", () => {
+  it("prints the answers of all other nodes if one node does not answer in time", () => {
     const { code, lines, err } = runTogether("", "--timeout", "10", "status", "--all-nodes");
     assert.equal(lines.length, 51, err);
     assert.match(lines[0] ?? "", /^NODE +VERDICT +MODE +VERSION +SUMMARY$/);
@@ -181,7 +181,7 @@ describe("kubectl kube-ipvs --all-nodes", () => {
     assert.match(many.calls(), /get nodes -l zone=a -o name/);
   });
 
-  it("shows the rows of each command, with their node", () => {
+  it("shows the rows of each command with the name of their node", () => {
     const row = (command: string, node: number): string => {
       const { lines } = runOnNodes(command, "-l", "zone=a");
       return lines[node] ?? "";

@@ -103,7 +103,7 @@ describe("objects for an API server", () => {
     assert.equal(typeProblems(sets.flatMap(({ objects }) => objects)), "");
   });
 
-  it("would fail the test with a wrong type or an unknown field", async () => {
+  it("are rejected by this test if a field is unknown or has the wrong type", async () => {
     const object = readManifests("kubeadm").find(({ kind }) => kind === "DaemonSet");
     assert.ok(object !== undefined);
     const wrong = structuredClone(object) as unknown as {
@@ -240,7 +240,7 @@ describe("the manifests of the observer", () => {
     const { initContainers, containers } = podOf(objects);
     const [observer] = containers;
 
-    it(`are those of the proxy with one more flag and no more permissions: ${name}`, () => {
+    it(`differ from the proxy's by one more flag, and grant no more permissions: ${name}`, () => {
       const command = proxy?.command.slice(0, -1) ?? [];
       assert.deepEqual(observer?.command, [...command, observeFlag]);
       assert.deepEqual(observer?.securityContext, proxy?.securityContext);
@@ -270,7 +270,7 @@ describe("the manifest that cleans up nodes", () => {
   const objects = readManifests("clean-up");
   const { initContainers, containers } = podOf(objects);
 
-  it("is a DaemonSet without an account, on labeled nodes where the proxy was", () => {
+  it("is a DaemonSet without an account that runs only on labeled nodes, where the proxy no longer runs", () => {
     assert.deepEqual(
       objects.map(({ kind }) => kind),
       ["DaemonSet"],

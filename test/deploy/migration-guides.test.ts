@@ -96,7 +96,7 @@ describe("a node with the label that a guide or deploy/roll-out sets", () => {
     ),
   ];
 
-  it("is one that the DaemonSets know", () => {
+  it("matches the node selectors of the DaemonSets", () => {
     assert.deepEqual(new Set(labeled), new Set(expected.keys()));
   });
 

@@ -67,7 +67,7 @@ describe("the alert rules", () => {
     promtool("test", "rules", "alerts.test.yaml");
   });
 
-  it("are each tested", () => {
+  it("have a test each", () => {
     for (const { alert } of rules) assert.match(tests, new RegExp(`alertname: ${alert}\\n`));
   });
 });

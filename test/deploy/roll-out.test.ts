@@ -146,7 +146,7 @@ beforeEach(() => {
 const hasKubectl = spawnSync("/usr/bin/kubectl", ["version", "--client"]).status === 0;
 
 describe("deploy/roll-out", { skip: hasKubectl ? false : "no kubectl here" }, () => {
-  it("takes over one node at a time: first checks that kube-ipvs is waiting there, and finally tests the node", () => {
+  it("takes over one node at a time: checks that kube-ipvs is waiting there, stops kube-proxy, and tests the node", () => {
     const { code, text } = run("start", "--all");
     assert.equal(code, 0, text);
     const expected = nodes.flatMap((node) => [
@@ -344,7 +344,7 @@ describe("deploy/roll-out", { skip: hasKubectl ? false : "no kubectl here" }, ()
       assert.deepEqual(steps().slice(-2), ["label node-1 kube-proxy", "start node-1"]);
     });
 
-    it("stops at a wave that fails, and leaves it to its proxy if there is no command to start kube-proxy", () => {
+    it("stops at a wave that fails, whose nodes keep their proxy if there is no command to start kube-proxy", () => {
       const { STOP_KUBE_PROXY } = commands;
       for (const name of ["failing", "failing-stop", "silent-node-1"]) {
         mark(name);

@@ -192,7 +192,7 @@ function rollback(): string {
 const hasKubectl = spawnSync("kubectl", ["version", "--client"]).status === 0;
 
 describe("a rollback with kubectl", { skip: hasKubectl ? false : "no kubectl here" }, () => {
-  it("restores the saved DaemonSet and ConfigMap, although they have changed since", async () => {
+  it("restores the saved DaemonSet and ConfigMap although they were changed after they were saved", async () => {
     const saved = await run(
       linesOf(commandsWith("> kube-proxy.yaml"), "kubectl -n kube-system get daemonset"),
     );
@@ -206,7 +206,7 @@ describe("a rollback with kubectl", { skip: hasKubectl ? false : "no kubectl her
     assert.deepEqual(stored.get(configMapPath)?.["data"], configMap("iptables")["data"]);
   });
 
-  it("would be rejected with the object as kubectl prints it", async () => {
+  it("is rejected if the object was saved as kubectl prints it", async () => {
     stored.set(path, daemonSet("kube-proxy"));
     const saved = await run(
       "kubectl -n kube-system get daemonset kube-proxy -o yaml > kube-proxy.yaml",

@@ -87,7 +87,7 @@ const bytes = "\\000\\001\\r\\n\\t\\033[31m\\303\\251\\377";
 const expectedBytes = "\0\x01\r\n\t\x1b[31m\xc3\xa9\xff";
 
 describe("the lab", () => {
-  it("passes on both outputs, the arguments and the exit status", async () => {
+  it("passes on standard output and standard error, the arguments and the exit status", async () => {
     const script = `printf '${bytes}'; printf "%s|" "$@" >&2; exit 7`;
     const run = await boot("--", "sh", "-c", script, "sh", "a b", "it's", "$HOME", "");
     assert.deepEqual(run, { status: 7, stdout: expectedBytes, stderr: "a b|it's|$HOME||" });
@@ -101,7 +101,7 @@ describe("the lab", () => {
     assert.notEqual(version, release());
   });
 
-  it("has IPVS, sets, legacy iptables, and lo is up", async () => {
+  it("has IPVS, ipset and legacy iptables, and brings lo up", async () => {
     const script =
       "ipvsadm -A -t 10.0.0.1:80 -s rr && ipvsadm -Sn && ipset create a hash:ip && ipset list -n && " +
       "iptables -t nat -N X -m comment 2>/dev/null; iptables -V; cat /sys/class/net/lo/flags";
@@ -207,7 +207,7 @@ describe("the lab", () => {
     rmdirSync(folder);
   });
 
-  it("leaves nothing behind if the shell is stopped", async () => {
+  it("leaves nothing behind if the shell is killed", async () => {
     const seconds = "99320716";
     const { child, folder, end } = startProgram("test/lab/shell.ts");
     child.stdin?.end(`echo started; sleep ${seconds}\n`);

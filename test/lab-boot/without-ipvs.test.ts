@@ -36,7 +36,7 @@ exit $status
 
 const skip = process.env["LAB"] === "host" && "it needs the lab kernel, not LAB=host";
 
-it("without IPVS the program does not start, says what to do, and leaves the node as it was", {
+it("without IPVS, the program exits with advice on what to do and leaves the node unchanged", {
   skip,
 }, async () => {
   const start = ["sh", "-c", compare, "sh", "--manifests=/tmp"];
@@ -44,6 +44,6 @@ it("without IPVS the program does not start, says what to do, and leaves the nod
     status: 1,
     output: "",
     failure:
-      "Cannot find generic netlink family IPVS: ENOENT (the kernel has no IPVS: run modprobe ip_vs, or use a kernel built with CONFIG_IP_VS)",
+      "Cannot find generic netlink family IPVS: ENOENT (IPVS is not loaded or not supported: run modprobe ip_vs, or use a kernel built with CONFIG_IP_VS)",
   });
 });

@@ -148,7 +148,7 @@ describe("the program ignores invalid input and continues, and its log names the
     ]);
   });
 
-  it("for an API server that cannot be reached, without the token", async () => {
+  it("for an API server that cannot be reached, and it does not contain the token", async () => {
     const started = start([`--kubeconfig=${file("unreachable.conf", unreachable)}`]);
     await started.prints(
       /^W.* "Cannot read from the API server, retrying" resource="services" reason="ECONNREFUSED" err="Cannot reach API server https:\/\/127\.0\.0\.1:1: connect ECONNREFUSED 127\.0\.0\.1:1; nothing is listening there; check that the API server is running and that the address is correct" retryInMs=\d+ failures=1$/m,

@@ -91,7 +91,7 @@ describe("--init-only", () => {
     assertNotLogged(program.output, "Set sysctl", "Set module parameter");
   });
 
-  it("lets the daemon start later, even if nothing can be set then", async () => {
+  it("lets the daemon start later even if the daemon itself cannot write any setting", async () => {
     await start([], readOnly).prints(synced);
   });
 });

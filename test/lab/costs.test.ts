@@ -93,7 +93,7 @@ describe(`the cost of changes with ${size.services} other Services`, () => {
     assert.equal(tableLineCount(), tableLines(size) + 1 + rolling.endpoints);
   });
 
-  it("applies every new Service in a burst, and writes each of their parts once", async () => {
+  it("applies all new Services of a burst, and writes each of their objects once", async () => {
     const changes = await kernelChanges();
     const wanted = tableLineCount() + tableLines(burst);
     const first = rolling.index + 1;

@@ -422,7 +422,9 @@ describe("the doctor on a node with kube-ipvs", () => {
   });
 
   const skipBackends = unlessNftables("neither backend has rules of kube-ipvs");
-  it("reports iptables-backends warn if both have rules", { skip: skipBackends }, async (test) => {
+  it("reports a warning for iptables-backends if both backends have rules", {
+    skip: skipBackends,
+  }, async (test) => {
     const other = backends.find((name) => name !== inUse());
     const add = `${other} -t filter -A INPUT -s 192.0.2.9 -j ACCEPT`;
     // The lab's default kernel does not support nf_tables, but the kernel of `make test-kernels` does.

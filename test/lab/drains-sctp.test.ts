@@ -54,7 +54,7 @@ describe("a removed SCTP real server", () => {
     return association;
   }
 
-  it("keeps its association, gets no new one, and is deleted when IPVS forgets the association", async () => {
+  it("keeps its association, receives no new one, and is deleted when IPVS forgets the association", async () => {
     const association = await drainingWith([]);
     const newcomer = await Association.open(clusterIp, 80);
     assert.equal(await newcomer.ask("I am new"), "pod-2 I am new");

@@ -200,7 +200,7 @@ describe("a removed real server", () => {
     connection.reset();
   });
 
-  it("is deleted at the deadline: the client is notified, and its next connection works", async () => {
+  it("is deleted at the deadline: the open connection is reset, and the client's next connection works", async () => {
     const connection = await drainingWith("echo", ["--kube-ipvs-tcp-drain-deadline=3s"]);
     await node.hasWeights(tcp, "pod-2 1");
     // Checks by the program's own clock that this does not happen too early.
@@ -227,7 +227,7 @@ describe("a removed real server", () => {
     connection.reset();
   });
 
-  it("keeps UDP flows while its endpoint serves, and no longer", async () => {
+  it("keeps UDP flows as long as its endpoint is serving, but not longer", async () => {
     node.apply(...web(one));
     await node.start();
     const client = await Datagrams.open(4_711);

@@ -322,7 +322,7 @@ describe("drift that checks between verifications find", () => {
     });
   }
 
-  it("a third party that keeps removing an address delays only the repair of this address", async () => {
+  it("if a third party keeps removing an address, only the repair of this address is delayed", async () => {
     const drifts = async (): Promise<number> =>
       (await figures(daemon, "kube_ipvs_drift_total"))["address"] ?? 0;
     const take = async (address: string): Promise<void> => {

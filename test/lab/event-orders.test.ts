@@ -147,7 +147,7 @@ const nodePorts = [servicePort({ nodePort: 30_080 })];
 const young = { creationTimestamp: "2026-03-01T00:00:00Z" };
 
 describe("a Service that replaces another one in the same batch", () => {
-  it("gets its cluster IP and node port, with its own endpoints and port names", async () => {
+  it("takes over the cluster IP and node port, with its own endpoints and port names", async () => {
     const old = [service({ type: "NodePort", ports: nodePorts }), endpointSlice()];
     await onStage(old, {}, async (stage) => {
       await stage.node.start();
@@ -172,7 +172,7 @@ describe("a Service that replaces another one in the same batch", () => {
     });
   });
 
-  it("gets the UDP flows of its clients, even if the program is killed", async () => {
+  it("takes over the UDP flows of clients, even if the program is killed", async () => {
     const dns = { name: "dns", protocol: "UDP" };
     const ports = [servicePort({ ...dns, port: 53 })];
     const slice = (owner: string, ...endpoints: readonly string[]): ApiObject =>

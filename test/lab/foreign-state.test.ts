@@ -236,7 +236,7 @@ describe("state that kube-proxy left behind", { skip }, () => {
 });
 
 describe("sets that were flushed", () => {
-  it("while kube-ipvs was stopped do not make its virtual servers foreign", async () => {
+  it("while kube-ipvs was not running do not make its virtual servers foreign", async () => {
     await inNamespace([], async () => {
       await withLabDaemon([web, slice], {}, async () => {});
       const before = shell("ipvsadm -Sn | sort");

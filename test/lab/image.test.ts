@@ -144,7 +144,7 @@ describe("the image on a node", () => {
     assert.equal(shell("ipvsadm -Sn"), "");
   });
 
-  it("then serves the cluster's Services with only the manifest's capabilities", async () => {
+  it("serves the cluster's Services after that with only the manifest's capabilities", async () => {
     const program = onNode.start({ ...main, command: [...main.command, "-v=3"] });
     await program.prints(/SyncProxyRules complete/);
     await serves("-a -t 10.96.0.10:80 -r 10.244.1.10:8080 -m -w 1");

@@ -288,7 +288,7 @@ describe("iptables mode", () => {
     }
   });
 
-  it("ends UDP flows to a pod through an address that its Service lost", async () => {
+  it("ends UDP flows through an address that the pod's Service lost", async () => {
     const all = {
       ...{ type: "LoadBalancer", nodePort: 30_053 },
       spec: { externalIPs: ["10.96.0.111"] },

@@ -221,7 +221,7 @@ describe("kube-ipvs lists what ipvsadm created", () => {
 
 describe("messages", () => {
   it(
-    "one message for one real server",
+    "create one real server with a single message",
     withMessages(["ipvsadm -A -t 10.96.0.1:80 -s rr"], async (ipvs, sent) => {
       const realServer = real("10.244.1.5");
       await ipvs.apply([

@@ -64,7 +64,7 @@ after(() => {
   for (const name of ["client", "node"]) removeNetworkNamespace(name);
 });
 
-it("control: the gateway's address on kube-ipvs0 cuts the node off", () => {
+it("control: binding the gateway's address to kube-ipvs0 disconnects the node", () => {
   assert.equal(canPing("192.168.10.1"), true);
   shell(`ip link add probe0 type dummy; ip address add ${clientAddress}/32 dev probe0`);
   const answers = shell(`ping -c 1 -W 1 ${clientAddress}; ip route get ${clientAddress}`);
@@ -255,7 +255,7 @@ describe("another Node's address as an external IP", () => {
     });
   }
 
-  it("has never been bound since the first start", () => {
+  it("was never bound since the first start", () => {
     assert.doesNotMatch(everBound(), new RegExp(other));
   });
 

@@ -270,7 +270,7 @@ describe("a port range", () => {
     }
   });
 
-  it("leaves the rest of the address closed", async () => {
+  it("does not open other ports of the address", async () => {
     for (const family of ipFamilies) {
       for (const port of [9_999, 20_001]) {
         assert.deepEqual(await askBoth("client", addresses[family].balancer, port), [
@@ -281,7 +281,7 @@ describe("a port range", () => {
     }
   });
 
-  it("does not get the packets of another Service's port in the range", async () => {
+  it("does not receive packets to another Service's port in the range", async () => {
     for (const family of ipFamilies) {
       assert.match(await askTcp("client", addresses[family].balancer, 15_000), /^pod-1 20001 /);
       assert.match(await askUdp("client", addresses[family].balancer, 15_000), /^pod-[12] 15000 /);
@@ -298,7 +298,7 @@ describe("a port range", () => {
     }
   });
 
-  it("is shown by `services` and explained without differences", () => {
+  it("is shown by `services`, and `explain` reports no differences", () => {
     const { out } = kubeIpvs("services");
     for (const family of ipFamilies) {
       const { balancer, restricted: closed } = addresses[family];

@@ -160,7 +160,7 @@ describe("rules that disappear between two checks", () => {
   before(() => restart(hourMs));
   after(() => restart(rulePeriodMs));
 
-  it("are checked immediately if a restore fails because they are gone", async (test) => {
+  it("are checked immediately if a restore fails because they no longer exist", async (test) => {
     // A new set entry rewrites this chain, which cannot be written without its target.
     shell("iptables -t nat -F; iptables -t nat -X");
     const before = await daemon.metrics("kube_ipvs_drift_detected_total");

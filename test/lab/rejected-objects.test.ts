@@ -362,7 +362,7 @@ describe("virtual servers that the kernel rejects", () => {
     await node.until("both ports are served", isServed);
   });
 
-  it("unbind their address if none of them is left, because the node itself would answer there", async () => {
+  it("unbind their address if none of them exists, because the node itself would answer there", async () => {
     refuseCreation(address);
     shell(`ipvsadm -D -t ${address}:80; ipvsadm -D -t ${address}:8081`);
     // When the Service changes, the program finds that the virtual servers are gone.

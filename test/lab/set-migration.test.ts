@@ -251,7 +251,7 @@ describe("a set of more than 65,536 entries", () => {
     return [/maxelem (\d+)/.exec(text)?.[1], /entries: (\d+)/.exec(text)?.[1]];
   }
 
-  it("grows, contains all of them, and shrinks again for kube-proxy", async (test) => {
+  it("grows, contains all of these entries, and shrinks again for kube-proxy", async (test) => {
     await inNamespace(() =>
       withLabDaemon([withRanges(ranges.slice(0, 5))], flags, async (daemon) => {
         assert.deepEqual(figures(), ["65536", "5"]);

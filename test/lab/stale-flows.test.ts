@@ -176,7 +176,7 @@ describe("a UDP client that keeps its source port", () => {
     assert.equal(counted, 2);
   });
 
-  it("also loses stale IPv6 flows, but only if its pod is gone", async () => {
+  it("also loses stale IPv6 flows, but only if the pod no longer exists", async () => {
     await newClient();
     const both = dns({ clusterIps: [clusterIp, "fd00:96::a"] });
     const [alive, gone] = ["fd00:244::5", "fd00:244::6"];

@@ -170,7 +170,7 @@ describe("the daemon", () => {
     assert.deepEqual(await get(20249, "/proxyMode"), [200, "ipvs"]);
   });
 
-  it("works although a port is in use, reports it, and opens the port when it is free", async () => {
+  it("works although a port is in use, reports this, and opens the port when it is free", async () => {
     const other = createServer().listen(10249, "127.0.0.1").unref();
     const program = start();
     await program.prints(synced);

@@ -107,7 +107,7 @@ describe("the node", () => {
     return (spec.taints ?? []).map(({ key }) => key);
   }
 
-  it("loses its taint kube-ipvs/not-ready after the first sync, and keeps the others", async () => {
+  it("loses its taint kube-ipvs/not-ready after the first sync, and keeps its other taints", async () => {
     await eventually(async () => assert.deepEqual(await taints(), ["a"]));
     assert.match(program.output, /"Removed taint from Node" taint="kube-ipvs\/not-ready"/);
     const lines = program.output.split("\n");

@@ -97,7 +97,7 @@ describe("kube-ipvs as a systemd service", () => {
     );
   });
 
-  it("is restarted after it was killed, and reports that it is well", async () => {
+  it("is restarted after it was killed, and its status is OK", async () => {
     const first = mainPid();
     assert.equal(run("systemctl kill --signal=KILL kube-ipvs").status, 0);
     await eventually(() => ![first, "0"].includes(mainPid()), true, 20_000);
@@ -105,7 +105,7 @@ describe("kube-ipvs as a systemd service", () => {
     assert.equal(status, 0, output);
   });
 
-  it("has the files that are not its own mounted read-only, and no capabilities beyond the unit's", () => {
+  it("can write only its own files, and has no capabilities other than the unit's", () => {
     const status = run(`grep CapBnd /proc/${mainPid()}/status`).output;
     // CAP_NET_ADMIN, CAP_NET_RAW and CAP_SYS_MODULE.
     assert.match(status, /^CapBnd:\t0000000000013000$/m);

@@ -199,7 +199,7 @@ for (const mode of ["ipvs", "iptables", "userspace"] as const) {
       );
     });
 
-    it("does not affect victims when all its objects are deleted", async () => {
+    it("does not affect other tenants when all its objects are deleted", async () => {
       node.api.delete(...created.values());
       for (let time = 0; time < victimCount; time += 1) await checkVictims();
       await checkNode();

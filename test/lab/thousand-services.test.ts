@@ -130,7 +130,7 @@ describe(`${serviceCount} Services with ${endpointCount} endpoints each, over HT
     await assertKernelEqualsPlan();
   });
 
-  it("cause one kernel change and no process for one new endpoint", async () => {
+  it("need one kernel change and no new process for one new endpoint", async () => {
     await idle();
     const [writes, forks] = [await kernelChanges(), started.count()];
     cluster.apply(sliceOf(17, positions(endpointCount + 1)));
@@ -143,7 +143,7 @@ describe(`${serviceCount} Services with ${endpointCount} endpoints each, over HT
     await assertKernelEqualsPlan();
   });
 
-  it("cause no writes when the daemon starts on a correct kernel", async () => {
+  it("cause no writes when the daemon starts and the kernel state is already correct", async () => {
     program.kill("SIGTERM");
     assert.equal((await program.ends()).code, 0);
     program = startProgram();

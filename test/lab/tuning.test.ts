@@ -209,7 +209,7 @@ describe("annotations of a Service", () => {
     assert.deepEqual(await shareOf(4), { "pod-1": 2, "pod-2": 2 });
   });
 
-  it("distribute new connections by weights of 3 to 1", async () => {
+  it("distribute new connections 3 to 1 according to weights", async () => {
     apply(web({ scheduler: "wrr", weights: "slice" }), ...slices);
     await hasServer("-t", 80, "-s wrr");
     await haveWeights("pod-1 3, pod-2 1");
@@ -324,7 +324,7 @@ describe("annotations of a Service", () => {
     assert.deepEqual(await shareOf(8), { "pod-1": 4, "pod-2": 4 });
   });
 
-  it("increase a weight exactly as a start would, so there is nothing to plan", async () => {
+  it("increase a weight exactly as a newly started daemon would, so that it would plan no change", async () => {
     const slow = web({ scheduler: "wrr", "slow-start": "10h" });
     apply(slow, slices[0] as ApiObject);
     await haveWeights("pod-1 10, pod-2 0");

@@ -573,7 +573,7 @@ describe("tunnel forwarding", () => {
     }
   });
 
-  it("serves node ports to Nodes and pods, and at other addresses, without a tunnel", async () => {
+  it("uses no tunnel for node ports if the client is a Node or pod, or at other addresses of the node", async () => {
     for (const family of ipFamilies) {
       const address = addressOf[family](edge.number);
       // A worker may be chosen for its own packets, so all of its attempts must succeed.
@@ -864,7 +864,7 @@ describe("tunnel forwarding", () => {
     await becomes(isTunneled);
   });
 
-  it("ends with the annotation", async () => {
+  it("ends when the annotation is removed", async () => {
     apply({ "kube-ipvs.io/scheduler": "mh" });
     await becomes(async () => !(await isTunneled()));
     for (const family of ipFamilies) {

@@ -260,7 +260,7 @@ describe("kubeIpvs.unboundAddresses", () => {
 
   after(() => node.destroy());
 
-  it("is not set: IPVS takes the cluster IP's packets before node-local DNS, and its rules stop those of the node", async () => {
+  it("is not set: IPVS handles packets to the cluster IP before node-local DNS does, and rules drop those of the node", async () => {
     await startAgent();
     await start();
     for (const family of ipFamilies) {
@@ -329,7 +329,7 @@ describe("kubeIpvs.unboundAddresses", () => {
         }
       });
 
-      it("takes the cluster IP back when the agent's link is gone", async () => {
+      it("serves the cluster IP again when the agent's link no longer exists", async () => {
         stopAgent();
         for (const family of ipFamilies) {
           const { dns } = places[family];

@@ -393,7 +393,7 @@ describe("weights from signals", () => {
     };
 
     for (const [name, [fail, recover]] of Object.entries(failures)) {
-      it(`gets no more of them until it works again: ${name}`, async () => {
+      it(`receives no more connections until it works again: ${name}`, async () => {
         node.apply(balanced("rr"), ...appSlices(...allOf(3)));
         await node.start(flags("0s"));
         await haveWeights("1 1 1");
@@ -420,7 +420,7 @@ describe("weights from signals", () => {
       });
     }
 
-    it("keeps getting them if it is one of less than three endpoints, or if no other endpoint works", async () => {
+    it("still receives connections if there are fewer than three endpoints, or if no other endpoint works", async () => {
       for (const app of apps) app.close();
       for (const count of [1, 2, 3]) {
         node.apply(balanced("rr"), ...appSlices(...allOf(count)));

@@ -92,7 +92,7 @@ describe("a real Prometheus reads", () => {
     }
   });
 
-  it("both families, without additional labels", async () => {
+  it("figures of both IP families, without additional labels", async () => {
     const samples = await prometheus.query("kubeproxy_sync_proxy_rules_duration_seconds_count");
     const families = samples.map(({ metric }) => metric["ip_family"]);
     assert.deepEqual(families.sort(), ["IPv4", "IPv6"]);

@@ -27,14 +27,9 @@ export interface Removal {
   readonly goal?: CleanUpGoal;
   /** The name of nftables tables in the families ip and ip6. */
   readonly table?: string;
-  /**
-   * If true, removes the links that receive tunneled packets. They are removed before the rules that restrict what they
-   * receive.
-   */
+  /** If true, removes the links that receive tunneled packets. The rules that restrict them are removed later. */
   readonly links?: true;
-  /**
-   * The unused iptables backend that contains the rules, or `ipset` if ipsets are unused. Undefined for state in use.
-   */
+  /** The unused iptables backend with the rules, or `ipset` if ipsets are unused. Undefined for state in use. */
   readonly unused?: string;
 }
 

@@ -22,10 +22,7 @@ interface LeftoverLog {
 /** Maximum number of chains that a log line names. */
 const namedChains = 5;
 
-/**
- * How long the first sync waits for the iptables programs, which may hang. The search for leftovers is repeated after
- * the sync.
- */
+/** How long the first sync waits for the iptables programs, which may hang. The search is repeated after the sync. */
 const longestSearchMs = 10_000;
 
 /** Whether a kube-proxy in a different mode may be using these rules at the same time. */

@@ -71,9 +71,7 @@ export async function forgetFlows(
   }
 }
 
-/**
- * Counts inactive connections only for UDP: the kernel counts UDP flows as inactive, although they end only by timeout.
- */
+/** Counts inactive connections only for UDP, because the kernel always counts UDP flows as inactive. */
 function isCounted(id: VirtualServerId, counts: ConnectionCounts | undefined): boolean {
   const { activeConnections = 0, inactiveConnections = 0 } = counts ?? {};
   return activeConnections + (isUdp(id) ? inactiveConnections : 0) > 0;

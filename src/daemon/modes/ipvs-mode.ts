@@ -74,9 +74,7 @@ export async function beginIpvs(parts: ModeContext): Promise<RunningMode> {
   };
 }
 
-/**
- * Whether virtual servers with earlier marks remain because the kernel rejected their removal during the first sync.
- */
+/** Whether virtual servers with earlier marks remain because the kernel rejected their removal. */
 function hasEarlierRanges(
   { view: { reconciler, history } }: Pick<SyncLoop, "view">,
   { config: { portRangeMarks: marks = 0 }, modeRecord }: ModeContext,

@@ -15,10 +15,7 @@ export interface AvailableSchedulersDependencies {
   readonly isAllowed: (name: string) => boolean;
 }
 
-/**
- * How long to wait before asking the kernel again for a missing scheduler. Its module may have been loaded in the
- * meantime.
- */
+/** How long to wait before requesting a missing scheduler again. Its module may have been loaded by then. */
 const recheckMs = 300_000;
 
 /**

@@ -45,10 +45,7 @@ function familyOptions(
   };
 }
 
-/**
- * Whether node ports on loopback are enabled, and nodePortAddresses is either empty or has a network that contains
- * 127.0.0.1.
- */
+/** Whether node ports on loopback are enabled, and nodePortAddresses is empty or includes 127.0.0.1. */
 export function iptablesLocalhostNodePorts(
   config: Pick<Config, "iptablesLocalhostNodePorts">,
   networks: readonly Cidr[],

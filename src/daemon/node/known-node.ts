@@ -64,10 +64,7 @@ export class KnownNode {
     return this.#healthCheckAddresses;
   }
 
-  /**
-   * Records this node's Node object. After the object is deleted, its last known state remains in use, as in
-   * kube-proxy.
-   */
+  /** Records the Node object. After it is deleted, its last known state remains in use, as in kube-proxy. */
   noteRecord(record: NodeRecord | undefined): void {
     if (record !== undefined) this.#record = record;
     this.#isStale = true;

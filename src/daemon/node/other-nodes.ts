@@ -95,9 +95,7 @@ export class OtherNodes {
     this.#backOff = new BackOff(parts.clock, parts.random);
   }
 
-  /**
-   * Whether planning may begin: the list of Nodes has arrived, no Service needs it, or the wait for it has timed out.
-   */
+  /** Whether planning may begin: the list of Nodes has arrived, is not needed, or the wait for it has timed out. */
   get isReady(): boolean {
     return this.#isReady;
   }
@@ -140,9 +138,7 @@ export class OtherNodes {
     for (const address of unknown) this.#unchecked.add(address);
   }
 
-  /**
-   * If a Service names node labels or uses tunnels, an endpoint on an unknown Node causes the Nodes to be listed again.
-   */
+  /** If a Service names labels or uses tunnels, an endpoint on an unknown Node causes Nodes to be listed again. */
   noteSlice({ endpoints }: EndpointSliceRecord): void {
     if (this.#isNodeMissing || !this.traits.isNeeded) return;
     const isKnown = (name: string): boolean => name === "" || this.#nodes.has(name);

@@ -5,9 +5,7 @@ import type { CachedVirtualServer } from "../../reconcile/observed/cached-state.
 
 type GuardOptions = Pick<Config, "objectsFrom" | "relistGuardPercent">;
 
-/**
- * Ends the program. Called if the served addresses cannot be read, because the relist guard needs them for comparison.
- */
+/** Ends the program. Called if the served addresses, which the relist guard needs, cannot be read. */
 type Fail = (error: Error) => void;
 
 /** Reads the kernel state at startup. */

@@ -12,10 +12,7 @@ import { portalChains } from "../../userspace/portal-rules.ts";
 
 type RulesMode = "iptables" | "userspace";
 
-/**
- * Chains of the nat table that have one rule for each address and port. The rule's comment begins with the service
- * port's name.
- */
+/** nat chains with one rule for each address and port. The rule's comment begins with the service port's name. */
 const entrances: Readonly<Record<RulesMode, readonly string[]>> = {
   iptables: ["KUBE-SERVICES", "KUBE-NODEPORTS"],
   userspace: [portalChains.fromElsewhere],
@@ -106,10 +103,7 @@ function addressOf({ matches }: Rule): IpAddress | undefined {
   return parseCidr(matchOf(matches, "destination")?.cidr ?? "")?.address;
 }
 
-/**
- * The service port name in the rule's comment, by a key that has the same form as claim keys. The key of a node port
- * has no address: `TCP 30080`.
- */
+/** The service port name in the rule's comment, by claim key. The key of a node port has no address: `TCP 30080`. */
 function nameOf(rule: Rule): readonly (readonly [key: string, name: string])[] {
   const { protocol: word, destination: port } = matchOf(rule.matches, "port") ?? {};
   const name = matchOf(rule.matches, "comment")?.text.split(" ")[0];

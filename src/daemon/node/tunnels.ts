@@ -11,10 +11,7 @@ export interface TunnelsOptions {
   readonly links: TunnelLinks | undefined;
   readonly families: readonly IpFamily[];
   readonly desired: Pick<DesiredView, "tunnels">;
-  /**
-   * Whether all objects on which this subject depends exist; see `relations.ts`. Undefined before the kernel was first
-   * read.
-   */
+  /** Whether all dependencies of this subject exist; see `relations.ts`. Undefined before the first observation. */
   readonly canExist: (subject: Subject) => boolean | undefined;
   readonly log: Logger;
 }

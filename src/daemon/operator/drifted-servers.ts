@@ -26,10 +26,7 @@ export function hasDrifted(
   });
 }
 
-/**
- * Rereads the virtual servers in which earlier answers found drift, because they may have been repaired or removed in
- * the meantime.
- */
+/** Rereads virtual servers in which earlier answers found drift, because they may have been repaired by now. */
 export async function readDriftedAgain(view: DaemonView): Promise<void> {
   const { history, plan, ipvs } = view;
   if (history.unrepaired.size === 0) return;

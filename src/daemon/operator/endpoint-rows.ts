@@ -42,9 +42,7 @@ export function presentServers(
   return observed ?? view.reconciler.cachedServers.get(key)?.realServers ?? [];
 }
 
-/**
- * The rows of the slices' endpoints, sorted by address and port as text, followed by real servers that no slice names.
- */
+/** Rows of the slices' endpoints, sorted by address and port as text, then of real servers that no slice names. */
 export function endpointRows(input: EndpointsInput, context: RowContext): readonly EndpointRow[] {
   const { key, serverReason } = input;
   const present = serverReason === undefined ? (presentServers(input, context) ?? []) : [];

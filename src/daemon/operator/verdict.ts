@@ -41,10 +41,7 @@ export function problemsOf(evidence: Evidence): readonly Problem[] {
   ].flatMap((find) => find(evidence));
 }
 
-/**
- * A startup takes seconds, or half a minute with tens of thousands of Services. A startup that takes longer than this
- * is a problem.
- */
+/** A longer startup is a problem. Even with tens of thousands of Services, a startup takes only half a minute. */
 const longestStartSeconds = 60;
 
 /** While the first sync is running and there are no other problems, the verdict is Starting, not Degraded. */

@@ -43,17 +43,11 @@ export interface LockOptions {
   readonly log?: Pick<Logger, "warn">;
   /** The action that fails, for the error message. Defaults to "start a second instance". */
   readonly what?: string;
-  /**
-   * Another remedy, for the error message: what the operator can do instead of stopping the process that holds the
-   * lock.
-   */
+  /** For the error message: what the operator can do instead of stopping the process that holds the lock. */
   readonly advice?: string;
 }
 
-/**
- * Takes the lock for a clean-up, which a running daemon would undo within seconds. Rejects with {@link
- * InstanceRunningError}.
- */
+/** Takes the lock for a clean-up, which a running daemon would undo. Rejects with {@link InstanceRunningError}. */
 export function lockForCleanup(lockName: string): Promise<InstanceLock> {
   return acquireInstanceLock(lockName, {
     what: "clean up state that a running kube-ipvs would recreate",

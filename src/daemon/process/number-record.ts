@@ -9,10 +9,7 @@ export interface NumberRecord {
   keep(read: () => readonly (readonly [string, number])[]): void;
 }
 
-/**
- * Maximum number of recorded keys. The numbers of all other keys are lost in a restart. Keys are at most about 170
- * characters long.
- */
+/** Maximum number of keys; the others are lost in a restart. Keys are at most about 170 characters long. */
 const maxNumbers = 10_000;
 
 /** `answeredWeights`: each endpoint's last answer. `ejections`: each endpoint's number of consecutive ejections. */

@@ -41,10 +41,7 @@ export interface StateFileOptions {
   readonly effect: string;
   /** The log message if the file cannot be written. */
   readonly failureEvent: string;
-  /**
-   * Paths of files from an earlier version, which are read if there is no file at the path. They are removed at the
-   * first write.
-   */
+  /** Files of an earlier version, which are read if this file does not exist, and removed at the first write. */
   readonly formerPaths?: readonly string[];
   readonly isReadOnly?: boolean;
 }

@@ -23,10 +23,7 @@ export function pendingChanges(plan: ChangePlan): readonly PendingChange[] {
   }));
 }
 
-/**
- * In observe-only mode, logs what a sync would change. Logs nothing if the changes are the same as in the previous
- * sync.
- */
+/** In observe-only mode, logs what a sync would change, unless this is the same as in the previous sync. */
 export class DryRunReporter {
   readonly #targets: Pick<ReportTargets, "metrics" | "log">;
   readonly #count: (changes: readonly PendingChange[]) => void;

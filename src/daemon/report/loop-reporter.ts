@@ -299,10 +299,7 @@ export class LoopReporter<Found extends ModeFindings = ModeFindings> {
   }
 }
 
-/**
- * Counts the entries that a conntrack check deleted. Creates the series even if there were none, unless the entries
- * could not be listed.
- */
+/** Counts the entries that a conntrack check deleted, even if there were none. Ignores a check that failed. */
 export function countConntrackPass(
   { family, elapsedMs, deletedCount }: ConntrackPass,
   metrics: Pick<Metrics, "conntrackDuration" | "conntrackDeleted">,

@@ -25,9 +25,7 @@ export async function findHolders(
   desired.holdClaims(new Map(holders));
 }
 
-/**
- * The top-ranked claim whose endpoints receive new connections. Undefined if there are several such claims, or none.
- */
+/** The only top-ranked claim whose endpoints receive new connections. Undefined if there are none or several. */
 function servedClaim(
   claims: readonly ServerClaim[],
   observed: readonly RealServer[],

@@ -1,7 +1,4 @@
-/**
- * Traffic metrics by Service for /metrics. A scrape reads the counters from the kernel, but not more often than every
- * few seconds.
- */
+/** Traffic metrics by Service for /metrics. A scrape reads the kernel's counters, at most once every few seconds. */
 import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/log.ts";
 import { inSlices } from "../../base/time-slice.ts";

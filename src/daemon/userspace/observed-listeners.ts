@@ -59,10 +59,7 @@ export class ObservedListeners implements Listeners {
     );
   }
 
-  /**
-   * The listeners for which rules are planned. A listener that is not open has port 0, because its port is not known
-   * yet.
-   */
+  /** The listeners for which rules are planned. A listener that is not open has port 0, which means unknown. */
   openOnceStarted(): readonly OpenListener[] {
     const unknown = { port: 0, portOnLoopback: 0 };
     return this.#all().map(({ wanted, localPorts = unknown }) => ({ wanted, localPorts }));

@@ -45,14 +45,9 @@ export interface EjectionsContext {
   readonly clock: Clock;
   readonly log: Logger;
   readonly ipvs: Pick<IpvsTraffic, "listRealServerTraffic">;
-  /**
-   * Tries to connect to the endpoint, and resolves with whether this worked. Never rejects. Defaults to a TCP
-   * connection.
-   */
+  /** Whether this node can connect to the endpoint. Never rejects. If undefined, TCP connections are opened. */
   readonly canConnect?: (endpoint: RealServerId) => Promise<boolean>;
-  /**
-   * Records the number of consecutive ejections of each ejected endpoint. If undefined, a restart ends all ejections.
-   */
+  /** Records each ejected endpoint's number of consecutive ejections. If undefined, a restart ends all ejections. */
   readonly record?: NumberRecord;
   /** If true, nothing is checked, and only recorded ejections apply. */
   readonly isReadOnly: boolean;
@@ -147,10 +142,7 @@ export class Ejections {
     return this.#watched.size === 0 ? "stop" : "paced";
   }
 
-  /**
-   * The Services whose turn it is, with at most `mostVirtualServers` virtual servers in total unless a single Service
-   * has more.
-   */
+  /** The next Services in turn. They have at most `mostVirtualServers` virtual servers, unless it is only one. */
   #takeNext(): readonly Watched[] {
     const taken: Watched[] = [];
     let count = 0;
@@ -220,9 +212,7 @@ export class Ejections {
     this.#set(service, key, { times, untilMs, isOut: true });
   }
 
-  /**
-   * Tries to connect to ejected endpoints whose ejection time is over. Forgets endpoints that are no longer planned.
-   */
+  /** Tries to connect to ejected endpoints whose ejection time is over. Forgets those that are no longer planned. */
   async #tryEjected(): Promise<void> {
     const nowMs = this.#context.clock.monotonicMs();
     let left = mostTries;

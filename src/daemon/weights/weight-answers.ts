@@ -80,9 +80,7 @@ export class WeightAnswers {
     this.#task = new Periodic({ ...task, run: async () => this.#tick() }, context);
   }
 
-  /**
-   * The answer to use in planning. Before an endpoint is first asked, this is the answer that an earlier run recorded.
-   */
+  /** The answer to use in planning. Until an endpoint is first asked, this is the one that an earlier run recorded. */
   answerOf(service: ServiceName, address: IpAddress): WeightAnswer | undefined {
     const key = serviceAddress(service, address);
     return this.#targets.get(key)?.answer ?? this.#recall(key);

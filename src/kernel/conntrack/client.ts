@@ -64,7 +64,7 @@ export class ConntrackClient implements Conntrack {
     }
   }
 
-  /** The filter is applied here again, because kernels before 5.8 list all flows. */
+  /** Applies the filter to the reply as well, because kernels before 5.8 list all flows. */
   #list(query: FlowQuery): Promise<Flow[]> {
     const { protocol, selection } = query;
     return this.#transport.dump(listing, query, ({ body }) => {

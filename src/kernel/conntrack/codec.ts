@@ -73,7 +73,7 @@ const parts = {
   destinationPort: 0x20,
 } as const;
 
-/** Selects the flows of one family and protocol. `isFiltered` asks the kernel to omit all other flows. */
+/** Selects the flows of one family and protocol. If `isFiltered` is true, the kernel omits all other flows. */
 export interface FlowQuery {
   readonly family: IpFamily;
   readonly protocol: Protocol;
@@ -95,9 +95,9 @@ export function encodeQuery(writer: MessageWriter, query: FlowQuery): void {
 }
 
 /**
- * The filter contains addresses only for IPv4 outside 127.0.0.0/8. For IPv6, kernels (tested: 6.1 and 6.18) also return
- * flows with addresses other than the requested one. 127.0.0.1 stands for all of 127.0.0.0/8, so it cannot be an exact
- * filter.
+ * The filter contains only IPv4 addresses outside 127.0.0.0/8. If it contained an IPv6 address, kernels (tested: 6.1
+ * and 6.18) would also return flows with other addresses. 127.0.0.1 stands for all of 127.0.0.0/8, so it cannot be an
+ * exact filter.
  */
 function selected(number: number, selection: FlowSelection): FlowValues {
   const { destination, destinationPort, answeredBy } = selection;

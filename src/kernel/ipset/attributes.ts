@@ -1,6 +1,6 @@
 /**
- * IPSET_ATTR_*, linux/netfilter/ipset/ip_set.h. The kernel rejects numbers marked `networkOrder` that lack the
- * byte-order flag.
+ * IPSET_ATTR_*, linux/netfilter/ipset/ip_set.h. Numbers marked `networkOrder` need the byte-order flag; the kernel
+ * rejects them without it.
  */
 import { familyOf, type IpAddress } from "../../base/ip.ts";
 import {
@@ -80,7 +80,7 @@ function writeEntry(writer: MessageWriter, entry: EntryValues, lineNumber: numbe
     writeAttribute(writer, entryFields.secondPrefixLength, secondPrefixLength);
 }
 
-/** Set parameters: given when the set is created, and counters maintained by the kernel. */
+/** The parameters with which a set was created, and counters maintained by the kernel. */
 export interface ParameterValues {
   readonly firstPort?: number;
   readonly lastPort?: number;
@@ -143,7 +143,7 @@ const entriesField: Field<readonly EntryValues[]> = {
 export const commandAttributes: AttributeSet<CommandValues> = attributeSet({
   protocolVersion: u8(1),
   name: text(2),
-  /** In a swap request, the second set's name. */
+  /** In a swap request, this is the second set's name. */
   typeName: text(3),
   revision: u8(4),
   family: u8(5),

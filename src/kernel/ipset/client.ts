@@ -43,7 +43,7 @@ export class IpSetsClient implements IpSets {
     }
   }
 
-  /** The entries of another program's set, as text. Undefined if packets cannot be compared with them. */
+  /** The entries of a third-party set, as text. Undefined if packets cannot be compared with this set type. */
   async listOtherEntries(
     set: Pick<ObservedIpSet, "name" | "type">,
   ): Promise<readonly string[] | undefined> {
@@ -81,9 +81,9 @@ export class IpSetsClient implements IpSets {
   }
 
   /**
-   * The kernel stops processing a message at its first invalid entry but still executes the following messages. If an
-   * entry is rejected, it and all later changes to its set are therefore resent one by one. Each entry then gets its
-   * own reply. If an entry is changed twice, the last change takes effect.
+   * The kernel stops processing a message at its first invalid entry but still executes the following messages.
+   * Therefore a rejected entry and all later changes to its set are resent one by one, so that each has its own reply.
+   * If an entry is changed twice, the last change takes effect.
    */
   async apply(changes: readonly EntryChange[]): Promise<readonly FailedChange[]> {
     const { messages, unusable } = groupChanges(changes);
@@ -101,8 +101,8 @@ export class IpSetsClient implements IpSets {
   }
 
   /**
-   * The kernel compares type, capacity and extensions (a timeout would make our entries expire), but it does not reject
-   * a set of the other family.
+   * Checks whether an existing set can be used. The kernel compares type, capacity and extensions (with a timeout, our
+   * entries would expire), but it does not reject a set of the other family.
    */
   async #checkExisting(set: IpSet, refusal: NetlinkError): Promise<void> {
     await this.#transport.request(setRequestKind, { command: "create", set, mustBeNew: false });

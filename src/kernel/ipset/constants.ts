@@ -30,8 +30,8 @@ export const listHeaderFlag = 4;
 export const noMatchFlag = 4;
 
 /**
- * The set type revision to request when creating a set. The `ipset` tool can read sets of any revision that the kernel
- * supports. Every kernel since 4.x supports these.
+ * The set type revision to request when creating a set. Every kernel since 4.x supports these. The `ipset` program can
+ * read sets of any revision that the kernel supports.
  */
 export const revisions: Readonly<Record<IpSetType, number>> = {
   "hash:ip": 4,

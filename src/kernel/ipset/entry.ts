@@ -126,7 +126,7 @@ function checkPort(entry: SetEntry, port: number): number {
 }
 
 /**
- * Third parties may have added entries with protocols that IPVS does not balance. Such a protocol is written as a
+ * Third parties may have added entries with protocols that IPVS does not support. Such a protocol is written as a
  * number (`10.0.0.1,136:80`), so that the entry can be removed.
  */
 function protocolWord(number: number): Protocol {

@@ -19,14 +19,17 @@ const rows: Readonly<Record<number, IpSetErrorRow>> = {
   4099: { code: "IPSET_ERR_MAX_SETS", meaning: "the network namespace already has 65,534 sets" },
   4100: {
     code: "IPSET_ERR_BUSY",
-    meaning: "a rule or another set references the set; remove that first",
+    meaning: "a rule or another set references the set; remove that reference first",
   },
   4101: { code: "IPSET_ERR_EXIST_SETNAME2", meaning: "the second set does not exist" },
   4102: {
     code: "IPSET_ERR_TYPE_MISMATCH",
     meaning: "the sets are of different types or families",
   },
-  4103: { code: "IPSET_ERR_EXIST", meaning: "the entry already exists, or does not exist" },
+  4103: {
+    code: "IPSET_ERR_EXIST",
+    meaning: "the entry to add exists, or the one to remove does not",
+  },
   4104: { code: "IPSET_ERR_INVALID_CIDR", meaning: "the prefix length is out of range" },
   4105: { code: "IPSET_ERR_INVALID_NETMASK", meaning: "the netmask is out of range" },
   4106: { code: "IPSET_ERR_INVALID_FAMILY", meaning: "the set type does not support this family" },

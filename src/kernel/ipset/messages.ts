@@ -51,8 +51,8 @@ export function groupChanges(changes: readonly EntryChange[]): {
 }
 
 /**
- * Returns the messages to resend after a rejection. For each affected set, these are all changes from the rejected
- * entry on, one per message, in order.
+ * Returns the messages to resend after a rejection. They contain, for each affected set, the change of the rejected
+ * entry and all later ones, in order and one per message.
  */
 export function singleChanges(
   messages: readonly SetMessage[],

@@ -113,7 +113,7 @@ function describeRequest(request: SetRequest, errno: number): Description {
   }
 }
 
-/** For example `10.96.0.1,tcp:443`. For several entries, the first one and the number of others. */
+/** For example `10.96.0.1,tcp:443`. If there are several entries, the first one and the number of further ones. */
 function entriesText({
   set,
   entries,
@@ -124,8 +124,8 @@ function entriesText({
 }
 
 /**
- * Decodes one message of a list reply. The kernel sends a large set in several messages, of which only the first has
- * the parameters.
+ * Decodes one message of a list reply. The kernel sends a large set in several messages. Only the first of them has the
+ * parameters.
  */
 export function decodeListing({ body }: Message): CommandValues {
   skipNetfilterHeader(body);

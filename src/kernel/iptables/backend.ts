@@ -47,7 +47,7 @@ export async function chooseBackend(runProgram: RunProgram): Promise<BackendChoi
   return pickBackend(await surveyBackends(runProgram));
 }
 
-/** Returns the program names of a backend that was chosen earlier. Starts one process and reads no rules. */
+/** Returns the program names of a backend that was chosen earlier. This starts one process and reads no rules. */
 export async function programsOf(
   runProgram: RunProgram,
   backend: IptablesBackend,
@@ -68,7 +68,7 @@ export async function surveyBackends(runProgram: RunProgram): Promise<BackendSur
   };
 }
 
-/** Makes the decision. Pure. */
+/** Chooses the backend. Pure. */
 export function pickBackend(surveys: BackendSurveys): BackendChoice {
   const { backend, reason } = pick(surveys);
   const programs = surveys[backend].isInstalled ? namedPrograms[backend] : plainPrograms;
@@ -139,7 +139,7 @@ const iptablesModeChain: Readonly<Record<string, RegExp>> = {
 
 /**
  * Whether only iptables mode creates this chain. 16 base32 characters identify a Service or an endpoint. Before
- * Kubernetes 1.24, XLB was used instead of EXT.
+ * Kubernetes 1.24, chain names contained XLB instead of EXT.
  */
 export function isOfIptablesMode(table: string, chain: string): boolean {
   return iptablesModeChain[table]?.test(chain) === true;

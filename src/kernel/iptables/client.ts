@@ -22,17 +22,18 @@ import { renderRestoreInput } from "./restore-input.ts";
 /** How long iptables waits for the xtables lock, in seconds. */
 const lockWaitSeconds = 5;
 
-/** With 50,000 third-party rules, a restore takes seconds on a slow machine. */
+/** Time limit for an iptables program. With 50,000 third-party rules, a restore takes seconds on a slow machine. */
 const programTimeoutMs = 60_000;
 /**
- * In iptables mode, 5,000 Services with five endpoints each produce 9 MB of input. iptables-nft takes ten seconds to
- * apply it on a fast processor.
+ * Additional time limit for each KB of input. In iptables mode, 5,000 Services with five endpoints each produce 9 MB of
+ * input, which iptables-nft applies in ten seconds on a fast processor.
  */
 const timeoutMsPerKilobyte = 50;
 
 /**
- * The legacy program always reads the table from the kernel first. The nft program does not contact the kernel for
- * empty input, so its input creates and deletes a chain in one transaction.
+ * Input that shows whether the kernel supports the tables. The legacy program always reads the table from the kernel
+ * first, so its input makes no changes. The nft program does not contact the kernel for such input, so its input
+ * creates and deletes a chain in one transaction.
  */
 const probeInputs: Readonly<Record<IptablesBackend, string>> = {
   legacy: "*nat\nCOMMIT\n*filter\nCOMMIT\n",
@@ -65,7 +66,7 @@ export class IptablesClient implements Iptables {
   readonly #generations: Pick<RuleGenerations, "read"> | undefined;
   readonly #log: Logger;
   #choice: BackendChoice;
-  /** Families whose rules have been read. Their chains exist, so reading chain by chain is cheaper. */
+  /** Families whose rules have been read before. Our chains then exist, so reading chain by chain is cheaper. */
   readonly #familiar = new Set<IpFamily>();
   /**
    * Built-in chains that cannot be read, such as `IPv4 nat POSTROUTING`. Each is logged once, until it can be read
@@ -98,7 +99,7 @@ export class IptablesClient implements Iptables {
 
   /**
    * Legacy iptables always returns whole tables, so one `save` reads them all. The nft programs can read single chains.
-   * That avoids the cost of third-party rules and works even if a third-party rule cannot be printed.
+   * Third-party rules then cost nothing, and the read works even if one of them cannot be printed.
    */
   async observe(family: IpFamily, scope: RulesScope = {}): Promise<readonly ObservedChain[]> {
     const { planned, hasOthers = planned === undefined } = scope;
@@ -126,9 +127,9 @@ export class IptablesClient implements Iptables {
   }
 
   /**
-   * Removing a missing jump makes the whole table fail. After a failure, this method therefore looks up the jumps and
-   * retries the remaining changes once. If a chain cannot be read, a failure does not show which jump is missing, so
-   * the jumps are looked up before the first attempt.
+   * A change that removes a missing jump makes all changes to its table fail. After a failure, this method therefore
+   * looks up the jumps and retries the remaining changes once. If a chain cannot be read, a failure does not show which
+   * jump is missing, so the jumps are looked up before the first attempt.
    */
   async apply(family: IpFamily, wanted: readonly RuleChange[]): Promise<void> {
     const changes = this.#hasUnreadable(family, wanted)
@@ -153,8 +154,9 @@ export class IptablesClient implements Iptables {
   }
 
   /**
-   * Runs a restore without lasting effect on both tables. This fails if the kernel lacks the tables. If the lock
-   * is busy, the family still counts as supported; otherwise its existing rules would never be updated again.
+   * Runs a restore on both tables that has no lasting effect. It fails if the kernel lacks the tables. If another
+   * program holds the lock, the family is still treated as supported; otherwise its existing rules would never be
+   * updated again.
    */
   async probe(
     family: IpFamily,
@@ -242,7 +244,7 @@ export class IptablesClient implements Iptables {
   #callOf(family: IpFamily, { verb, input }: IptablesCall): ProgramCall {
     return {
       program: this.#programOf(family, verb),
-      // Saving needs no lock: the kernel returns each table atomically.
+      // Saving needs no lock, because the kernel returns each table atomically.
       arguments: verb === "save" ? [] : ["-w", String(lockWaitSeconds), "--noflush", "--counters"],
       timeoutMs: timeoutMsFor(input),
       ...(input === undefined ? {} : { input }),

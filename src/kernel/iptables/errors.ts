@@ -39,14 +39,14 @@ export function isIptablesBusy(error: unknown): boolean {
 }
 
 /**
- * The first alternative is the legacy message after waiting for the lock. The second is the nft message after the
- * kernel aborted the transaction.
+ * The first alternative is the legacy program's message when it could not take the lock in time. The second is the nft
+ * program's message when the kernel aborted the transaction.
  */
 const busyWords = /xtables lock|Resource temporarily unavailable/;
 
 /**
- * enum xtables_exittype, xtables.h. resourceProblem means that the lock is held or, with nft, that the kernel rejected
- * something.
+ * enum xtables_exittype, xtables.h. resourceProblem means that another program holds the lock or, with nft, that the
+ * kernel rejected a change.
  */
 const exitCodes = { parameterProblem: 2, versionProblem: 3, resourceProblem: 4 } as const;
 

@@ -19,7 +19,7 @@ export interface GenerationsDependencies extends TransportDependencies {
 }
 
 /**
- * A generation that cannot be read is undefined. The caller then reads the rules, which reports the underlying error.
+ * If a generation cannot be read, it is undefined. The caller then reads the rules, which reports the underlying error.
  */
 export function openGenerations(
   backend: IptablesBackend,
@@ -36,7 +36,7 @@ export function openGenerations(
   };
 }
 
-/** Logs the failure once, to explain why each check starts two programs from then on. */
+/** Logs the failure once, because each check starts two programs from then on. */
 function unlessUnreadable(
   read: (family: IpFamily) => Promise<number | undefined>,
   log: Logger,

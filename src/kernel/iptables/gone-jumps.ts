@@ -12,7 +12,7 @@ export function changesFrom(
   return changes.filter((change) => tableOrder.indexOf(tableOf(change)) >= first);
 }
 
-/** Keeps one removal for each observed copy of a jump. */
+/** Keeps as many removals of a jump as there are observed copies of it. */
 export function dropGoneJumps(
   changes: readonly RuleChange[],
   observed: readonly ObservedChain[],

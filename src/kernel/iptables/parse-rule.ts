@@ -86,7 +86,7 @@ export const matchForms: readonly Form<Match>[] = [
     const end = last === "" ? {} : { last: Number(last) };
     return { kind: "port", protocol: protocol as Protocol, destination: Number(port), ...end };
   }),
-  // Matches only the protocol: the next words begin another match or the target.
+  // This form matches only the protocol, without a port. The next words begin another match or the target.
   match("-m PROTOCOL(?= -[mj] )", (protocol) => ({ kind: "port", protocol: protocol as Protocol })),
   match("-m statistic --mode random --probability ([01]\\.\\d+)", (probability) => {
     return { kind: "chance", probability: Number(probability) };

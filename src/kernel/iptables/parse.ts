@@ -2,7 +2,7 @@
 import type { TableName } from "../../state/rule.ts";
 import type { ObservedChain, ObservedRule } from "../kernel.ts";
 
-/** Text that `iptables-save` never prints. The whole output is discarded. */
+/** The text is not output of `iptables-save`. The whole text is discarded. */
 export class SavedTextError extends Error {
   /** `line` starts at 1. */
   constructor(problem: string, line: number, lineText: string) {
@@ -13,8 +13,8 @@ export class SavedTextError extends Error {
 }
 
 /**
- * A table with rules that iptables cannot express because other software wrote them with nft. Its other chains can
- * still be read one by one, and all its chains can be written.
+ * The table contains rules that iptables cannot print, because other software wrote them with nft. Chains without such
+ * rules can still be read one by one, and all chains can be written.
  */
 export class UnreadableTableError extends Error {
   constructor(table: TableName) {
@@ -42,7 +42,7 @@ export function parseSaved(
   return reader.finish();
 }
 
-/** Text in which every quote is closed. Inside quotes, `\` escapes the next character. */
+/** Matches text in which every quote is closed. Inside quotes, `\` escapes the next character. */
 const closedQuotes = /^(?:[^"]|"(?:[^"\\]|\\.)*")*$/s;
 
 const usualTables: ReadonlySet<TableName> = new Set(["nat", "filter"]);

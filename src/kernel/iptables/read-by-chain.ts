@@ -16,8 +16,8 @@ export type Restore = (input: string) => Promise<ProgramResult>;
 
 export interface ReadByChain {
   /**
-   * The existing chains of the plan, and the chains that contain its jumps. For a chain that cannot be read, the
-   * rules are the planned jumps found in it, each once and in the planned order.
+   * The existing chains among those of the plan, and the chains that contain the plan's jumps. For a chain that cannot
+   * be read, the rules are the planned jumps found in it, each once and in the planned order.
    */
   readonly chains: readonly ObservedChain[];
   /** Built-in chains with rules that iptables cannot print, such as `nat POSTROUTING`. */
@@ -79,7 +79,7 @@ function chainsOf({ chains, jumps }: RuleSet): readonly ChainName[] {
   return [...new Map(names.map((one) => [keyOf(one), one])).values()];
 }
 
-/** Removes duplicates, because `-C` does not show how many copies of a rule exist. */
+/** The jumps without duplicates, because `-C` does not show how many copies of a rule exist. */
 function uniqueJumps(family: IpFamily, jumps: readonly Jump[]): readonly Jump[] {
   const keyed = jumps.map((jump): [string, Jump] => [
     `${jump.table} ${jump.from} ${renderRule(family, jump.rule)}`,
@@ -94,7 +94,7 @@ function isPossible({ table, rule }: Jump, present: ReadonlySet<string>): boolea
   return target.kind !== "jump" || present.has(keyOf({ table, name: target.chain }));
 }
 
-/** A run ends at the first chain that cannot be printed. The next run continues with the following chain. */
+/** Lists the chains. If the program stops at a chain that it cannot print, another run continues with the next one. */
 async function listChains(
   wanted: readonly ChainName[],
   restore: Restore,
@@ -127,8 +127,9 @@ async function listChains(
 const absentChain = /is incompatible, use 'nft' tool|No chain\/target\/match|does not exist/;
 
 /**
- * Jumps above the first native nft rule are always found. The program cannot see past some nft rules, so a jump below
- * them is treated as absent. It is then reinserted as the first rule, where it is always found.
+ * Returns which jumps exist. Jumps above the first native nft rule are always found. The program does not see jumps
+ * below some nft rules, so these are treated as absent. They are then inserted again at the top of the chain, where
+ * they are always found.
  */
 async function findJumps(
   family: IpFamily,
@@ -170,7 +171,7 @@ async function findOneByOne(
 
 const unreadableRule = /Parsing nftables rule failed/;
 
-/** Groups the lines by table, in the given order. When the table changes, the previous one is committed. */
+/** Formats the values as input, in the given order. The input commits a table before the next one begins. */
 function inputOf<T extends { readonly table: TableName }>(
   wanted: readonly T[],
   line: (one: T) => string,
@@ -213,7 +214,7 @@ function inTable(table: TableName, saved: string): string {
   return `*${table}\n${saved}COMMIT\n`;
 }
 
-/** The chain as if the jumps had been inserted at the top in the planned order. The last jump is the first rule. */
+/** The chain as if the jumps had been inserted at its top in the planned order. The last jump is the first rule. */
 function chainOfJumps(
   family: IpFamily,
   { table, name }: Pick<ChainName, "table" | "name">,

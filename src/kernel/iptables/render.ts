@@ -71,7 +71,7 @@ function renderMatch(family: IpFamily, match: Match): string {
   }
 }
 
-/** iptables knows these names only if /etc/protocols exists, but the numbers always. */
+/** Protocols that are written as numbers, because iptables knows their names only if /etc/protocols exists. */
 const protocolWords: Readonly<Partial<Record<MatchProtocol, string>>> = {
   ipencap: "4",
   ipv6: "41",
@@ -114,14 +114,14 @@ const rejectAnswers: Readonly<Record<IpFamily, string>> = {
   IPv6: "icmp6-port-unreachable",
 };
 
-/** In the order that iptables prints, which is the bit order in linux/netfilter/xt_conntrack.h. */
+/** The states in the order in which iptables prints them, which is the bit order in linux/netfilter/xt_conntrack.h. */
 const conntrackStates = ["INVALID", "NEW", "RELATED", "ESTABLISHED", "UNTRACKED", "SNAT", "DNAT"];
 
 function not(match: { readonly isNegated: boolean }): string {
   return match.isNegated ? "! " : "";
 }
 
-/** A network that contains all addresses is not printed unless negated, because it matches everything. */
+/** A network that contains all addresses is omitted unless it is negated, because it matches everything. */
 function renderNetwork(
   family: IpFamily,
   { kind, cidr: text, isNegated, option }: NetworkMatch & { readonly option: "-s" | "-d" },

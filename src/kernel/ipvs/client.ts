@@ -46,7 +46,7 @@ const nothingCached: CachedRealServers = () => undefined;
 const absenceErrnos: ReadonlySet<number> = new Set([errno.ESRCH, errno.EAFNOSUPPORT]);
 
 const WHEN_MISSING =
-  "the kernel has no IPVS: run modprobe ip_vs, or use a kernel built with CONFIG_IP_VS";
+  "IPVS is not loaded or not supported: run modprobe ip_vs, or use a kernel built with CONFIG_IP_VS";
 
 /** A socket, and the ID of the generic netlink family `IPVS`. */
 interface OpenIpvs {
@@ -77,7 +77,7 @@ export class IpvsClient implements Ipvs {
   #opening: Promise<OpenIpvs> | undefined;
   #isClosed = false;
 
-  /** `marks` are masks of the firewall marks whose virtual servers are listed. All others belong to third parties. */
+  /** `marks` are masks of our firewall marks. Virtual servers with third-party marks are not listed. */
   constructor(parts: TransportDependencies, marks: readonly number[] = []) {
     this.#parts = parts;
     this.#marks = marks;

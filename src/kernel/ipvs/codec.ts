@@ -145,7 +145,7 @@ export function encodeFirewallMarkService(
   });
 }
 
-/** Encodes the request for a single virtual server. It is not a dump. */
+/** Encodes the request for a single virtual server. Unlike the other read requests, it is not a dump. */
 export function encodeFindVirtualServer(writer: MessageWriter, id: VirtualServerId): void {
   writeGenericHeader(writer, commands.getService, GENERIC_VERSION);
   writeServiceKey(writer, id);

@@ -26,8 +26,7 @@ const pieceBytes = 1 << 16;
 
 /**
  * Returns the entries for which `isWanted` is true, in table order. The table is read in pieces, so a million entries
- * are never in memory at the same time. Returns an empty list if the kernel has no IPVS. Throws if the file cannot be
- * read.
+ * are never in memory at the same time. Returns an empty list if IPVS is not loaded. Throws if the file cannot be read.
  */
 export function listConnections(
   isWanted: (connection: IpvsConnection) => boolean,
@@ -46,9 +45,9 @@ const establishedStates: ReadonlySet<string> = new Set(["ESTABLISHED", "SYN_RECV
 
 /**
  * Returns whether a connection through one of these virtual servers (given by key) is established. Yields after each
- * line, and stops at the first such connection. The kernel's own active connection counts are unsuitable, because they
- * include SYN_SENT. An entry gets that state if other software routes a new connection with the same ports around IPVS,
- * which then sees only the replies.
+ * line, and stops at the first such connection. The kernel's counts of active connections are unsuitable, because they
+ * include the state SYN_SENT. An entry has that state if other software routes a new connection with the same ports
+ * around IPVS, so that IPVS sees only the replies.
  */
 export function* findEstablished(
   keys: ReadonlySet<ServerKey>,

@@ -5,7 +5,8 @@ import { isLittleEndianHost } from "../../netlink/byte-reader.ts";
 import type { MessageWriter } from "../../netlink/message.ts";
 
 /**
- * struct ip_vs_flags {u32 flags, u32 mask}: the kernel only changes the flags in the mask. kube-ipvs sets all flags.
+ * struct ip_vs_flags {u32 flags, u32 mask}: the kernel changes only the flags in the mask. The mask of kube-ipvs
+ * contains all flags.
  */
 export function flagsWithMask(type: number): Field<number> {
   return {

@@ -5,8 +5,8 @@
  * loading its module if allowed, and then rejects the netmask. EINVAL therefore means that the scheduler exists, and
  * ENOENT that it does not. Nothing is created, and existing services are not affected: a firewall mark is not an
  * address, and a mark that is already in use causes EEXIST. Schedulers support both families. EAFNOSUPPORT means that
- * IPVS is built without IPv6. In that case, the probe creates an IPv4 service with an unused mark, because IPv4 has no
- * such netmask check, and removes it immediately.
+ * IPVS is built without IPv6. In that case, the probe creates an IPv4 service with an unused mark and removes it
+ * immediately, because the kernel does not check the netmask for IPv4.
  */
 
 import { errno as errnos } from "../../base/errno.ts";
@@ -40,7 +40,7 @@ export async function probeScheduler(
   family: IpFamily,
 ): Promise<void> {
   const kind = probeKind(familyId, family);
-  // For an overlong name, the kernel also returns EINVAL, which would look like the rejected netmask.
+  // For an overlong name, the kernel also returns EINVAL, which would look like the rejection of the netmask.
   if (scheduler.length > MAX_NAME_LENGTH) {
     const errno = errnos.ENOENT;
     throw new NetlinkError({ ...describeProbe(scheduler, family, errno), errno });

@@ -84,7 +84,7 @@ export function readRealServerTraffic(body: ByteReader, serverFamily: IpFamily):
   readCommand(body, commands.newDestination);
   const values = required(destinationAttributes.decode(body).destination, "destination", body);
   const { port = 0, weight = 0, activeConnections = 0, inactiveConnections = 0 } = values;
-  // Can differ from the virtual server's family for tunnels; older kernels send 0.
+  // With tunnels, this can differ from the virtual server's family. Older kernels send 0.
   const ownFamily = values.addressFamily ?? 0;
   const family = ownFamily === 0 ? serverFamily : familyOfNumber(ownFamily, body);
   const address = addressOf(family, required(values.address, "address", body), body);

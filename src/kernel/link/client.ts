@@ -54,7 +54,7 @@ export interface DummyLinkDependencies extends TransportDependencies {
   readonly virtualAddresses?: VirtualAddresses;
 }
 
-/** From this many writes on, pausing the link watches is cheaper than processing the notifications of the writes. */
+/** From this number of writes on, pausing the link watches is cheaper than processing their notifications. */
 const pauseWatchesFrom = 100;
 
 /** Manages the dummy link over rtnetlink. The link need not exist. Opens a socket; throws NetlinkError. */
@@ -155,7 +155,9 @@ export class DummyLinkClient implements DummyLink {
     this.#transport.close();
   }
 
-  /** Also removes the other form, in case it was added by hand or by an earlier run. */
+  /**
+   * Also removes virtual IPs in the form that is not configured, which an operator or an earlier run may have added.
+   */
   async #removeInOtherForm(requests: readonly BindingRequest[], linkIndex: number): Promise<void> {
     if (!this.#hasRoutes && !this.#hasOtherForm) return;
     const removed = requests.filter(({ kind, address }) => kind === "remove" && isIpv4(address));

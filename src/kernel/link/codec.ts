@@ -36,7 +36,7 @@ export const linkAttributes: AttributeSet<LinkValues> = attributeSet({
   info: nested(18, attributeSet({ kind: text(1), data: bytes(2) })),
 });
 
-/** IFLA_VXLAN_LINK. The kernel reports the link below all other tunnels in IFLA_LINK. */
+/** IFLA_VXLAN_LINK: the link below a VXLAN tunnel. For all other tunnels, the kernel reports it in IFLA_LINK. */
 const vxlanAttributes = attributeSet({ lowerIndex: u32(3) });
 
 /** IFA_*, linux/if_addr.h: 4 or 16 bytes. */
@@ -60,7 +60,7 @@ export interface ObservedLink {
   readonly isUp: boolean;
   readonly isLoopback: boolean;
   readonly mtuBytes: number;
-  /** The link below, for example of a VLAN or a tunnel. Absent if there is none, or if routes select it. */
+  /** The link below, for example, a VLAN or a tunnel. Absent if there is none, or if routes select it. */
   readonly lowerIndex?: number;
   /** The bridge or bond of which the link is a port. */
   readonly bridgeIndex?: number;

@@ -31,8 +31,8 @@ export class LinkWatch {
   }
 
   /**
-   * Stops listening until {@link resume}. The kernel also reports our own writes. Processing tens of thousands of
-   * messages costs more than the check that follows anyway.
+   * Stops listening until {@link resume}. The kernel also reports our own writes, and processing tens of thousands of
+   * notifications would cost more than the check that follows in any case.
    */
   pause(): void {
     this.#cancelRetry();

@@ -94,7 +94,7 @@ export function decodeRoute({ type, body }: Message): Route | undefined {
 
 /**
  * The gateways of a route in the main table; undefined for any other message. The table is checked here, because old
- * kernels ignore the filter and send all tables. Throws DecodeError.
+ * kernels ignore the filter and send the routes of all tables. Throws DecodeError.
  */
 export function decodeGateways(message: Message): readonly IpAddress[] | undefined {
   const route = decodeRoute(message);

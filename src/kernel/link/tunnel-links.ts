@@ -29,7 +29,7 @@ interface TunnelRequest {
   readonly index: number;
 }
 
-/** IFLA_IPTUN_COLLECT_METADATA (`ip link … external`): packets from and to all addresses are received. */
+/** IFLA_IPTUN_COLLECT_METADATA (`ip link … external`): the link receives packets from and to all addresses. */
 const linkInfo = attributeSet({
   name: text(3),
   info: nested(
@@ -48,12 +48,12 @@ const ipv4Settings = attributeSet({
   ),
 });
 
-/** Loose reverse path filter. The strict one drops all packets, as clients are not reachable through the tunnel. */
+/** Loose reverse path filter. A strict one would drop all packets: clients are not reachable through the tunnel. */
 const loose = 2;
 const upFlag = 1;
 /**
- * An address of the IPv4 link. Without one, the reverse path filter drops all packets, even if it is loose
- * (`fib_validate_source` in the kernel). All loopback addresses are local anyway.
+ * An address for the IPv4 link. On a link without an address, even a loose reverse path filter drops all packets
+ * (`fib_validate_source` in the kernel). Like all loopback addresses, this one is already local.
  */
 const placeholder = "127.80.73.80" as IpAddress;
 

@@ -1,6 +1,7 @@
 /**
- * The routing rule that delivers tunneled packets on this node. A packet to another node's node port keeps that node's
- * address, which is not local here. Rules in mangle drop all other packets from the tunnel before they are routed.
+ * The routing rule that delivers tunneled packets on this node. It is needed because a packet to another node's node
+ * port still has that node's address as its destination, which is not local here. Rules in mangle drop all other
+ * packets from the tunnel before they are routed.
  */
 import type { IpFamily } from "../../base/ip.ts";
 import { text, u8, u32 } from "../../netlink/attribute-field.ts";
@@ -67,7 +68,7 @@ const routingTypes = {
   rule: { add: messageTypes.newRule, remove: messageTypes.deleteRule },
 } as const;
 
-/** Adds or removes the rule and its route. Succeeds if they already exist, or do not exist. */
+/** Adds or removes the rule and its route. Succeeds if they already exist, or no longer exist. */
 export async function changeTunnelRouting(
   transport: NetlinkTransport,
   operation: RoutingRequest["operation"],

@@ -178,7 +178,7 @@ function readIfThere(file: string): string | undefined {
   try {
     return readFileSync(file, "utf8");
   } catch {
-    // Missing and unreadable files are treated alike, because neither proves anything.
+    // A missing file and an unreadable file are treated alike, because neither shows which modules exist.
     return undefined;
   }
 }

@@ -74,8 +74,8 @@ const hooks: readonly NftHook[] = [
   ...(["PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING", "INGRESS"] as const),
 ];
 /**
- * The hooks of families that do not see packets at the IP layer: NF_NETDEV_*, and NF_BR_*, whose numbers 0 to 4 are
- * those of NF_INET_*.
+ * The hooks of families that do not see packets at the IP layer: NF_NETDEV_* and NF_BR_*. Numbers 0 to 4 of NF_BR_*
+ * have the same meaning as those of NF_INET_*.
  */
 const linkHooks: Readonly<Record<string, readonly NftHook[]>> = {
   netdev: ["INGRESS", "EGRESS"],
@@ -223,7 +223,7 @@ const decoders: Readonly<Record<string, (reader: ByteReader) => NftExpression | 
   },
   lookup(reader) {
     const { set = "", register = 0, verdict, flags = 0 } = tables.lookup.decode(reader);
-    // A map to a different register, such as an address for dnat.
+    // This map writes to a different register, such as an address for dnat.
     if (verdict !== undefined && verdict !== 0) return undefined;
     const isNegated = (flags & 1) === 1;
     return {

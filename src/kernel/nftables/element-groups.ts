@@ -49,9 +49,9 @@ function groupOf(
 }
 
 /**
- * The messages to resend. If the kernel rejects a message, it rejects the whole transaction. Each change of a rejected
- * message is resent in a separate message, so that the next reply identifies the rejected change. A change that was
- * alone in its message is passed to `fail`.
+ * The messages to resend after a rejection, which affects the whole transaction. Each change of a rejected message is
+ * resent in a separate message, so that the next reply identifies the rejected change. A rejected change that was alone
+ * in its message is passed to `fail`.
  */
 export function withoutRejected(
   groups: readonly ElementGroup[],

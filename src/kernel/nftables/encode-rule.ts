@@ -195,9 +195,9 @@ function interfaceBytes(name: string): Uint8Array {
 }
 
 /**
- * Looks up a concatenation of fields. The set type determines whether a single field is an address or a port. ipset
- * only matches ports of protocols that have ports. A rule without a protocol match concerns health checks, which use
- * TCP.
+ * Looks up a concatenation of fields. The set type determines whether a single field is an address or a port. As in
+ * ipset, a port matches only packets of a protocol that has ports. A rule without a protocol match is for health
+ * checks, which use TCP.
  */
 function lookup(
   { name, directions, type }: Match & { readonly kind: "set" },

@@ -90,7 +90,7 @@ export function meta(key: number, register: number = firstRegister): Expression 
 /** NFT_CMP_EQ, NFT_CMP_NEQ, NFT_CMP_LTE and NFT_CMP_GTE. */
 const comparisons = { "==": 0, "!=": 1, "<=": 3, ">=": 5 } as const;
 
-/** `how` is a comparison, or says whether the values must differ. */
+/** `how` is a comparison operator, or a boolean that says whether the values must differ. */
 export function compare(
   value: Uint8Array,
   how: boolean | keyof typeof comparisons = false,

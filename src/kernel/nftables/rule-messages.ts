@@ -97,7 +97,7 @@ export function createBaseChain(
   };
 }
 
-/** The chain must be empty. */
+/** Removes the chain, which must be empty. */
 export function deleteChain(chain: NftChain): NftMessage {
   const place = placeOf(chain);
   return {

@@ -1,7 +1,7 @@
 /**
- * The canonical text of a rule, stored with the rule. Pure. The kernel stores a rule's user data without interpreting
- * it: a list of values with a type and a length. `nft list` prints the value of type 0 as the rule's comment, and
- * ignores types that it does not know. A rule that `nft` adds or replaces therefore has no canonical text.
+ * The canonical text of a rule, stored in the rule's user data. Pure. User data is a list of values with a type and a
+ * length, which the kernel does not interpret. `nft list` prints the value of type 0 as the rule's comment, and ignores
+ * types that it does not know. A rule that `nft` adds or replaces therefore has no canonical text.
  */
 import type { IpFamily } from "../../base/ip.ts";
 import type { Match, Rule } from "../../state/rule.ts";

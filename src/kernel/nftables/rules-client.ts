@@ -33,15 +33,15 @@ import {
   type RuleHeader,
 } from "./rule-messages.ts";
 
-/** The text of a rule that other software added to our table. */
+/** Stands for the text of a rule that other software added to our table. */
 const foreignText = "a rule of other software";
 
 /** A table that exists only within a transaction. */
 const probeTable = "kube-ipvs-probe";
 
 /**
- * These errors do not show whether the kernel supports nf_tables. It may be loading modules or be busy with other
- * changes. If the family were treated as unsupported, its virtual servers would be removed.
+ * After these errors, it is unknown whether the kernel supports nf_tables: it may be loading modules or be busy with
+ * other changes. The family is then treated as supported, because otherwise its virtual servers would be removed.
  */
 const undecidedCodes: ReadonlySet<number> = new Set([
   errno.ETIMEDOUT,
@@ -74,8 +74,8 @@ const probeChains: readonly Chain[] = [
 
 const keptTable = "kube-ipvs-conntrack";
 /**
- * The match makes the kernel track connections. The rule never applies, because a nat chain gets no packets of
- * established connections.
+ * The mere presence of a conntrack match makes the kernel track connections. The rule itself never matches, because a
+ * nat chain does not see packets of established connections.
  */
 const keptRule: Rule = {
   matches: [
@@ -105,8 +105,8 @@ export class NftRulesClient implements Iptables {
   }
 
   /**
-   * Reads our whole table, because it has almost no rules for individual Services. Other software's rules get a text
-   * that none of our rules has.
+   * Reads our whole table, which has almost no rules for individual Services. A rule that other software added has a
+   * text that none of our rules has.
    */
   async observe(
     family: IpFamily,

@@ -44,10 +44,10 @@ export interface KeyShape {
 }
 
 /**
- * `ether_addr`. The kernel compares interval keys as a whole, which is correct because the network is the last field.
- * The kernel's sets for intervals of concatenations (pipapo) are too slow: removing 100 of 4,000 elements takes a
- * second. `nft list` crashes if such a key has a concatenation type, or a type with symbols. With the Ethernet address
- * type, it prints the key's bytes.
+ * `ether_addr`, although the keys are not Ethernet addresses. The kernel compares interval keys as a whole, which is
+ * correct because the network is the last field. The kernel's sets for intervals of concatenations (pipapo) are too
+ * slow: removing 100 of 4,000 elements takes a second. `nft list` crashes if an interval key has a concatenation type
+ * or a type with symbols, but prints the bytes of an Ethernet address.
  */
 const intervalKeyType = 9;
 
@@ -147,7 +147,7 @@ interface Interval {
   readonly end?: Uint8Array;
 }
 
-/** The kernel's intervals do not overlap. If they are adjacent, an end has the same key as the next start. */
+/** The kernel's intervals do not overlap. If two are adjacent, an end has the same key as the next start. */
 function intervalsOf(elements: readonly Element[]): readonly Interval[] {
   const intervals: Interval[] = [];
   let start: Uint8Array | undefined;
@@ -190,7 +190,8 @@ function keyValues(type: IpSetType, family: IpFamily, key: Uint8Array): EntryVal
 }
 
 /**
- * The number of leading bits that `first` and `last` share. Undefined if keys outside this interval also share them.
+ * The number of leading bits that `first` and `last` have in common. Undefined if a key outside this interval also
+ * begins with these bits.
  */
 function prefixLengthOf(first: Uint8Array, last: Uint8Array): number | undefined {
   const at = first.findIndex((byte, index) => byte !== last[index]);

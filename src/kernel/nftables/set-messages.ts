@@ -157,8 +157,8 @@ export function countElements({ body }: Pick<Message, "body">): number {
 }
 
 /**
- * At most {@link entriesPerMessage} entries. `entriesText` names them in an error. Keys are computed when the message is
- * written, because those of all entries would double the memory that a first sync needs.
+ * Adds or removes at most {@link entriesPerMessage} entries. `entriesText` names them in an error. Keys are computed
+ * when the message is written, because keeping the keys of all entries would double the memory that a first sync needs.
  */
 export function changeElements(
   kind: "entry-add" | "entry-remove",

@@ -39,7 +39,7 @@ export class NftSetsClient implements IpSets {
     return readPortId(this.#transport);
   }
 
-  /** The kernel does not report the number of elements, so they are counted whenever a table has changed. */
+  /** The kernel does not report the number of elements, so this method counts them whenever a table has changed. */
   async listSets(): Promise<readonly ObservedIpSet[]> {
     const generation = await readNftGeneration(this.#transport);
     if (generation !== undefined && this.#listed?.generation === generation)
@@ -91,8 +91,8 @@ export class NftSetsClient implements IpSets {
   }
 
   /**
-   * Sends all changes in one transaction. If the kernel rejects some of them, the others are resent without them.
-   * Networks are removed before others are added, because the kernel rejects overlapping intervals.
+   * Sends all changes in one transaction. If the kernel rejects some of them, the remaining changes are sent again.
+   * Networks are removed before other networks are added, because the kernel rejects overlapping intervals.
    */
   async apply(changes: readonly EntryChange[]): Promise<readonly FailedChange[]> {
     const indexed = changes.map((change, index) => ({ ...change, index }));

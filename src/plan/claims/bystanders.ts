@@ -1,17 +1,17 @@
-/** Plans that win or lose a virtual server because another plan changed. Pure. */
+/** Finds plans that gain or lose a virtual server because another plan changed. Pure. */
 import { type ServerKey, virtualServerKey } from "../../state/virtual-server.ts";
 import type { ServicePortPlan } from "../service-port-plan.ts";
 import type { WinnerChange } from "./claims.ts";
 import type { ServerClaim } from "./server-claims.ts";
 
-/** A plan, with all of its set entries and denied addresses or only those that change. */
+/** A plan, with those of its set entries and denied addresses that are affected. */
 export type Effects = Pick<ServicePortPlan, "setEntries" | "deniedToNode"> & {
   readonly plan: ServicePortPlan;
 };
 
 /**
- * The effects on plans other than `own` when the owner of `key` changes: what they no longer request, and what they
- * request now.
+ * The effects on plans other than `own` when the owner of `key` changes: what the former owner no longer requests, and
+ * what the new owner requests now.
  */
 export function effectsOnOthers(
   key: ServerKey,

@@ -1,7 +1,7 @@
 import type { ServicePort } from "../../model/service-port.ts";
 import type { ClaimKey } from "./claim.ts";
 
-/** Contains the creation time, so a Service that is deleted and recreated has new claims. */
+/** Contains the Service's creation time, so that a Service that is deleted and recreated has new claims. */
 type ClaimId = string & { readonly __brand: "ClaimId" };
 
 /** Claims that an earlier run recorded, by {@link ClaimId}. */
@@ -18,9 +18,9 @@ export const noRecordedClaims: RecordedClaims = { seen: new Map(), refused: new 
 const recallSeconds = 3_600;
 
 /**
- * Records when claims to external and load-balancer IPs were first seen, and which of them were rejected. The claim's
- * age, not the Service's, decides who owns an address, because a Service may be edited later. Claims noted between two
- * calls of {@link settle} have the same age, so their order does not matter.
+ * Records when claims to external and load-balancer IPs were first seen, and which of them were rejected. The age of
+ * the claim, not of the Service, decides who owns an address, because an old Service may add a claim later. Claims
+ * noted between two calls of {@link settle} have the same age, so their order does not matter.
  */
 export class ClaimAges {
   readonly #nowSeconds: () => number;
@@ -41,7 +41,7 @@ export class ClaimAges {
     this.#lastBatchSeconds = [...recorded.seen.values()].reduce((a, b) => Math.max(a, b), 0);
   }
 
-  /** Returns when the claim was first seen. Unrecorded claims of the first plan date from startup. */
+  /** Records the claim, and returns when it was first seen. For the first plan's new claims, this is startup. */
   note(key: ClaimKey, port: ServicePort): number {
     const id = claimId(key, port);
     const known = this.#seen.get(id);
@@ -54,8 +54,8 @@ export class ClaimAges {
   }
 
   /**
-   * Returns the time with millisecond precision, so that claims from two syncs within one second have different ages.
-   * If the clock is set back, later claims still get later times.
+   * Returns the current time with millisecond precision, so that claims from two syncs within one second have different
+   * ages. If the clock is set back, later claims still have later times.
    */
   #beginBatch(): number {
     const nowMs = Math.floor(this.#nowSeconds() * 1_000);
@@ -64,7 +64,7 @@ export class ClaimAges {
     return this.#lastBatchSeconds;
   }
 
-  /** Forgets an abandoned claim. If it reappears, it is a new claim. */
+  /** Forgets a claim that was given up. If it reappears, it is a new claim. */
   forget(key: ClaimKey, port: ServicePort): void {
     const id = claimId(key, port);
     if (this.#recorded.seen.has(id)) {
@@ -82,7 +82,8 @@ export class ClaimAges {
   }
 
   /**
-   * Whether an earlier run rejected the claim. Always false after the first {@link settle}, when claims are rechecked.
+   * Whether an earlier run rejected the claim. Always false after the first {@link settle}, because claims are checked
+   * again from then on.
    */
   wasRefused(key: ClaimKey, port: ServicePort): boolean {
     return !this.#isSettled && this.#recorded.refused.has(claimId(key, port));

@@ -10,7 +10,7 @@ export interface ClaimMemory {
   keep(record: RecordedClaims): void;
 }
 
-/** All claims are equally old, and no process listens on any port. */
+/** A memory in which all claims are equally old and no process listens on any port. */
 export function noClaimMemory(): ClaimMemory {
   const ages = new ClaimAges();
   return { ages, admission: new PortAdmission(ages, () => none), keep() {} };

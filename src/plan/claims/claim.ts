@@ -6,8 +6,9 @@ import type { FrontendKind, ReservedAddress } from "../frontends.ts";
 import type { HealthPortKey } from "./claimed-keys.ts";
 
 /**
- * The first criterion is who wrote the address. The API server allocates cluster IPs and node ports. A controller
- * writes load-balancer IPs into the status. Anyone who may edit a Service can write external IPs.
+ * The first criterion is who can write the address; a lower rank takes precedence. The API server allocates cluster IPs
+ * and node ports. A controller writes load-balancer IPs into the status. Anyone who may edit a Service can write
+ * external IPs.
  */
 export const claimRanks: Readonly<Record<FrontendKind, number>> = {
   "cluster-ip": 0,
@@ -25,7 +26,7 @@ export interface Claim {
   };
   /** See {@link claimRanks}. If a Service claims the same address in two ways, the better rank applies. */
   readonly rank: number;
-  /** When the claim to an external or load-balancer IP was first seen. If undefined, the Service's age decides. */
+  /** When a claim to an external or load-balancer IP was first seen. If undefined, the Service's age decides. */
   readonly seenAtSeconds?: number;
 }
 
@@ -49,7 +50,7 @@ export type ClaimReason =
   | "earlier-manifest"
   | "earlier-name";
 
-/** A losing claim: the address and port serve a different Service. */
+/** A losing claim: a different Service is served at the address and port. */
 export interface LostClaim {
   readonly virtualServer: string;
   readonly winner: string;
@@ -97,7 +98,7 @@ export function lostClaim(virtualServer: string, winner: Claim, loser: Claim): L
 
 export function claimReason(winner: Claim, loser: Claim): ClaimReason {
   if (winner.rank !== loser.rank) return "kind-of-address";
-  // By age alone, the other Service would be the owner.
+  // If only age decided, the other Service would be the owner.
   if (byAge(winner, loser) > 0) return "held-before";
   if (seenFirst(winner, loser) !== 0) return "earlier-claim";
   const [a, b] = [winner.plan.servicePort, loser.plan.servicePort];

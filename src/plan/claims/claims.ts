@@ -42,8 +42,8 @@ export abstract class Claims<C extends Claim, Key extends ClaimKey = ServerKey> 
   /** Plans with reserved addresses. Nearly always empty. */
   readonly #withReserved = new Set<C["plan"]>();
   /**
-   * Holders that differ from the current owner. At first, the holders from an earlier run. Later, the former owners of
-   * addresses whose owner changed since the last {@link settle}.
+   * Holders that may differ from the current owners. Before the first {@link settle}, these are the holders from an
+   * earlier run. Later, they are the former owners of addresses whose owner changed since the last {@link settle}.
    */
   readonly #held: Map<ClaimKey, Holder | undefined>;
   #isSettled = false;
@@ -135,7 +135,7 @@ export abstract class Claims<C extends Claim, Key extends ClaimKey = ServerKey> 
    */
   update(key: Key, claim: C | undefined, previous: C["plan"] | undefined): WinnerChange<C> {
     const before = this.of(key);
-    // A Service may have the same address as external IP and load-balancer IP. A plan has only one claim per key.
+    // A plan has only one claim per key, even if its Service has the same address as external IP and load-balancer IP.
     const others = before.filter(({ plan }) => plan !== previous && plan !== claim?.plan);
     if (claim === undefined) return this.#set(key, before, others);
     const better = betterRank(
@@ -183,7 +183,7 @@ export abstract class Claims<C extends Claim, Key extends ClaimKey = ServerKey> 
     return holders;
   }
 
-  /** Cluster IPs and node ports need no age, because the API server allocates them. */
+  /** Adds the claim's age. Claims to cluster IPs and node ports need none, because the API server allocates these. */
   #withAge(key: Key, claim: C): C {
     if (claim.rank <= claimRanks["node-port"]) return claim;
     return { ...claim, seenAtSeconds: this.#ages.note(key, claim.plan.servicePort) };
@@ -210,7 +210,7 @@ export abstract class Claims<C extends Claim, Key extends ClaimKey = ServerKey> 
   }
 }
 
-/** Moves the best claim to the front. The others stay unsorted, because thousands of Services may claim one address. */
+/** Moves the best claim to the front. The rest stays unsorted: thousands of Services may claim one address. */
 function bestFirst<C extends Claim>(
   claims: readonly C[],
   holder: Holder | undefined,

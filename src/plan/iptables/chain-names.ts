@@ -16,7 +16,7 @@ export interface ServicePortChains {
   readonly firewall: string;
 }
 
-/** Names with the prefixes KUBE-SVC-, KUBE-SVL-, KUBE-EXT- and KUBE-FW- and the same suffix. */
+/** The chain names of a service port: KUBE-SVC-, KUBE-SVL-, KUBE-EXT- and KUBE-FW- with the same suffix. */
 export function servicePortChains(owner: ChainOwner): ServicePortChains {
   const ending = nameHash(identityOf(owner));
   return {

@@ -25,8 +25,8 @@ import { type UdpDestination, UdpDestinations } from "./udp-destinations.ts";
 type TableClaims = PortClaims<ServicePortRules>;
 
 /**
- * The desired tables of one family: the sum of all Services' rules. An unchanged chain stays the same object, so that
- * comparing it is free.
+ * The desired tables of one family: the combination of all Services' rules. An unchanged chain stays the same object,
+ * so that comparing it is free.
  */
 class FamilyTables {
   readonly #family: IpFamily;
@@ -35,11 +35,11 @@ class FamilyTables {
   /** Service ports with rules in a shared chain. */
   readonly #shared = new Map<SharedChainKey, Map<ServicePortKey, ServicePortRules>>();
   readonly #claims: TableClaims;
-  /** The chains with rules of several Services, except chains that planning has touched since the last rule set. */
+  /** Shared chains as built for the last rule set, without those whose rules planning has changed since then. */
   readonly #made = new Map<SharedChainKey, Chain>();
-  /** The last rule set. Differs from the planned chains if planning has touched a chain since. */
+  /** The last rule set. It is outdated if planning has changed a chain since then. */
   #ruleSet: RuleSet | undefined;
-  /** Names of own chains that planning has touched since the last rule set. */
+  /** Names of own chains that planning has changed since the last rule set. */
   readonly #touched = new Set<string>();
   #fixed: readonly Chain[] = none;
   /** The options of `#made`, `#fixed` and `#ruleSet`. */
@@ -96,8 +96,8 @@ class FamilyTables {
     const listAll = (): readonly Chain[] => shared.concat(this.#fixed, [...this.#own.values()]);
     let chains: readonly Chain[] | undefined;
     this.#ruleSet = {
-      // Computed only when read, because an endpoint change only needs `changes`. Must be read before planning
-      // continues.
+      // Computed only when it is read, because a change of endpoints only needs `changes`. It must be read before
+      // planning continues.
       get chains() {
         chains ??= listAll();
         return chains;
@@ -144,7 +144,7 @@ class FamilyTables {
     }
     this.#touchDifferences(partsBefore, this.#partsOf(after));
     if (before === undefined || after === undefined) return;
-    // A recreated Service is younger, so its rules move.
+    // A recreated Service is younger, so its rules have a different position.
     const [was, is] = [before.servicePort, after.servicePort];
     if (bySeniority({ ...was, name: key }, { ...is, name: key }) === 0) return;
     for (const { chain } of after.shared) this.#touch(chain);
@@ -195,7 +195,7 @@ class FamilyTables {
     return { table, name, rules: [...this.#rulesIn(key), ...below] };
   }
 
-  /** Sorts older Services first, so that two dumps can be compared. */
+  /** The rules in a shared chain. Those of older Services are first, so that two dumps can be compared. */
   #rulesIn(key: SharedChainKey): readonly Rule[] {
     const ports = [...(this.#shared.get(key) ?? [])].map(([name, plan]) => ({
       seniority: { ...plan.servicePort, name },
@@ -219,7 +219,7 @@ type RulesByChain = ReadonlyMap<SharedChainKey, readonly Rule[]>;
 export class DesiredTables {
   readonly #services = new Map<FamilyServiceKey, ServiceRules>();
   readonly #families = new Map<IpFamily, FamilyTables>();
-  /** Sums over all Services, so that a sync need not visit them. Keys are `WHAT FAMILY`, such as `endpoints IPv4`. */
+  /** Totals, so that a sync need not visit every Service. Keys are `WHAT FAMILY`, such as `endpoints IPv4`. */
   readonly #counts = new Map<string, number>();
   readonly #udp = new UdpDestinations();
   readonly #claims: TableClaims;
@@ -229,7 +229,7 @@ export class DesiredTables {
     this.#claims = new PortClaims(held, ages);
   }
 
-  /** Which Service owns each address and port that Services request. */
+  /** The claims of Services to addresses and ports, which determine the owner of each. */
   get claims(): Pick<
     TableClaims,
     "lost" | "lostTo" | "reserved" | "undecided" | "settle" | "contestedHolders"
@@ -238,7 +238,8 @@ export class DesiredTables {
   }
 
   /**
-   * Records that these Services are already served at these addresses. They now precede other claims of equal rank.
+   * Records that these Services are already served at these addresses. Their claims now precede other claims of equal
+   * rank.
    */
   holdClaims(holders: Holders<ServerKey>): void {
     for (const [key, holder] of holders) {

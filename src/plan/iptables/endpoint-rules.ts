@@ -11,7 +11,7 @@ import {
 } from "../rule-words.ts";
 import type { ListedEndpoint, RuleSubject } from "./rule-subject.ts";
 
-/** Rules that choose an endpoint: the client's previous one with session affinity, otherwise a random one. */
+/** Rules that choose an endpoint at random. With session affinity, a client's previous endpoint is chosen again. */
 export function choiceRules(
   subject: RuleSubject,
   endpoints: readonly ListedEndpoint[],
@@ -29,7 +29,7 @@ export function choiceRules(
   ];
 }
 
-/** The rules of one endpoint's chain. They masquerade a pod that reaches itself, then rewrite the destination. */
+/** The rules of one endpoint's chain. They masquerade packets from a pod to itself, then rewrite the destination. */
 export function endpointRules(
   subject: RuleSubject,
   { endpoint: { address, port }, chain }: ListedEndpoint,
@@ -54,7 +54,8 @@ function described({ port, options }: RuleSubject, text: string): readonly Match
 }
 
 /**
- * Matches with probability 1/`left`, so that all remaining endpoints are equally likely. The last rule needs no match.
+ * Matches with probability 1/`left`, so that all remaining endpoints are equally likely. Empty for the last endpoint,
+ * which needs no match.
  */
 function lot(left: number): readonly Match[] {
   return left === 1 ? [] : [{ kind: "chance", probability: 1 / left }];

@@ -23,13 +23,13 @@ import {
 } from "../rule-words.ts";
 import type { IptablesFamilyOptions, IptablesOptions } from "./options.ts";
 
-/** Empty chain in three tables. If one is missing, other software flushed its table. */
+/** An empty chain in three tables. If it is missing from a table, other software flushed that table. */
 const canaryChain = "KUBE-PROXY-CANARY";
 
 /** Chain that kubelet and kube-proxy share. It must never be flushed or removed. */
 const kubeletFirewall: Chain = { table: "filter", name: "KUBE-FIREWALL", rules: [] };
 
-/** `own` matches the chains of service ports. Before Kubernetes 1.24, XLB was used instead of EXT. */
+/** `own` matches the chains of service ports. Before Kubernetes 1.24, chain names contained XLB instead of EXT. */
 export const ofServices: Required<RuleSet>["ofServices"] = {
   others: [kubeletFirewall],
   own: /^KUBE-(?:SVC|SVL|EXT|FW|SEP|XLB)-[A-Z2-7]{16}$/,
@@ -55,7 +55,8 @@ export function fixedChains(options: IptablesOptions): readonly Chain[] {
 }
 
 /**
- * The last rules of KUBE-SERVICES in nat, after all Service rules. They send remaining local traffic to the node ports.
+ * The last rules of KUBE-SERVICES in nat, after all Service rules. They send remaining packets to local addresses to
+ * the node ports.
  */
 export function nodePortEntries(
   family: IpFamily,
@@ -77,7 +78,7 @@ const isNew: Match = { kind: "conntrack-state", states: ["NEW"] };
 const externalPortals = comment("kubernetes externally-visible service portals");
 const firewall = comment("kubernetes load balancer firewall");
 
-/** In insertion order. Each jump is inserted at position 1, so a chain's last jump ends up first. */
+/** In insertion order. Each jump is inserted at position 1, so a chain's last jump here is its first rule. */
 const jumps: readonly Jump[] = [
   jump("filter", "INPUT", "KUBE-EXTERNAL-SERVICES", isNew, externalPortals),
   jump("filter", "INPUT", "KUBE-NODEPORTS", comment("kubernetes health check service ports")),
@@ -96,8 +97,8 @@ const jumps: readonly Jump[] = [
 ];
 
 /**
- * Loopback node ports require packets to 127.0.0.0/8 to be routed. This rule drops such packets from outside
- * (CVE-2020-8558).
+ * Node ports on loopback addresses require that packets to 127.0.0.0/8 are routed. This rule drops such packets if they
+ * come from outside (CVE-2020-8558).
  */
 const blockMartians: Jump = {
   table: kubeletFirewall.table,
@@ -117,8 +118,8 @@ export function fixedJumps({ servesLoopback }: IptablesFamilyOptions): readonly 
 }
 
 /**
- * Drops packets that conntrack considers invalid. Otherwise, they would keep the pod's address as their source, and the
- * client would end the connection (kubernetes/kubernetes issue 74839).
+ * Drops packets that conntrack considers invalid. The source address of such replies is not translated back, so the
+ * client would reset the connection (kubernetes/kubernetes issue 74839).
  */
 function invalidRules({ hasCounters, tcpBeLiberal }: IptablesOptions): readonly Rule[] {
   const isInvalid: Match = { kind: "conntrack-state", states: ["INVALID"] };

@@ -3,7 +3,7 @@ import type { PlanOptions } from "../options.ts";
 
 /** iptables mode's planning input for one family, in addition to the input common to all modes. */
 export interface IptablesFamilyOptions {
-  /** Whether node ports are served on every local address. If false, only on {@link nodePortAddresses}. */
+  /** Whether node ports are served on every local address, and not only on {@link nodePortAddresses}. */
   readonly servesAllAddresses: boolean;
   /** Addresses as text. Only used if {@link servesAllAddresses} is false. */
   readonly nodePortAddresses: readonly string[];
@@ -17,7 +17,7 @@ export interface IptablesNodeOptions {
   readonly families: ReadonlyMap<IpFamily, IptablesFamilyOptions>;
   /** Whether the kernel supports nfacct counters and kube-ipvs' counters exist. */
   readonly hasCounters: boolean;
-  /** Whether packets that conntrack considers invalid are accepted. */
+  /** Whether to omit the rule that drops packets which conntrack considers invalid. */
   readonly tcpBeLiberal: boolean;
 }
 
@@ -27,5 +27,5 @@ export interface IptablesOptions extends IptablesNodeOptions {
   readonly largeFamilies: ReadonlySet<IpFamily>;
 }
 
-/** Above this number of endpoints, comments cost more than they are worth. Same value as in kube-proxy. */
+/** Number of endpoints above which comments cost more than they are worth. The value is the same as in kube-proxy. */
 export const largeClusterEndpoints = 1_000;

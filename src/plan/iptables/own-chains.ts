@@ -55,8 +55,9 @@ function masqueradeInternal(subject: RuleSubject, chainName: string): readonly R
 }
 
 /**
- * Rules for traffic from outside. Policy Cluster masquerades it. Policy Local keeps the client's address. Traffic from
- * this node and its pods may still use all endpoints, as at the cluster IP.
+ * Rules for traffic to node ports, external and load-balancer IPs. With policy Cluster, it is masqueraded. With policy
+ * Local, the client's address is kept, but traffic from this node and its pods may still use all endpoints, as at the
+ * cluster IP.
  */
 function externalRules(subject: RuleSubject): readonly Rule[] {
   const { port, name, family, chains, hasExternal, cluster } = subject;
@@ -81,8 +82,8 @@ function externalRules(subject: RuleSubject): readonly Rule[] {
 }
 
 /**
- * If the node's address is in a source range, also admits the load-balancer IPs as sources. If a load-balancer IP is
- * local, packets from the node to that IP have it as their source.
+ * If the node's address is in a source range, the load-balancer IPs are also admitted as sources. If a load-balancer IP
+ * is local, it is the source of packets from the node to that IP.
  */
 function firewallRules(subject: RuleSubject): readonly Rule[] {
   const { port, name, family, chains, loadBalancerIps } = subject;

@@ -46,7 +46,8 @@ function externalIpRules(subject: RuleSubject): readonly SharedRule[] {
 }
 
 /**
- * With source ranges, traffic traverses the firewall chain, which admits some clients. The filter table drops the rest.
+ * If there are source ranges, packets traverse the firewall chain, which admits clients in these ranges. Packets from
+ * other clients are dropped in the filter table.
  */
 function loadBalancerRules(subject: RuleSubject): readonly SharedRule[] {
   const { name, chains, usesFirewall } = subject;
@@ -120,8 +121,8 @@ function healthCheckRules({ port, name }: RuleSubject): readonly SharedRule[] {
 }
 
 /**
- * Rejects traffic if the service port has no endpoints at all. If endpoints exist only on other nodes, drops traffic
- * silently, so that a load balancer tries another node.
+ * Packets are rejected if the service port has no endpoints at all. If it has endpoints only on other nodes, packets
+ * are dropped silently, so that a load balancer tries another node.
  */
 function refusal({ name, hasUsable }: RuleSubject): {
   readonly target: Target;

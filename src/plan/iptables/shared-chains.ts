@@ -19,8 +19,8 @@ export interface SharedRule {
   readonly chain: SharedChainKey;
   readonly rule: Rule;
   /**
-   * Key of the address and port that the rule matches. The rule applies only if its service port owns them. If
-   * undefined, it always applies.
+   * Key of the address and port that the rule matches. The rule is written only if its service port owns them. If
+   * undefined, it is always written.
    */
   readonly claim?: ServerKey;
 }

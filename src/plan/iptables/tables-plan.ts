@@ -38,8 +38,8 @@ export class TablesPlan {
   }
 
   /**
-   * Plans every touched Service, or all Services if the options changed. Yields after each. All Services are also
-   * replanned when the cluster becomes large or stops being large, because that changes the rules' form.
+   * Plans every touched Service, or all Services if the options changed. Yields after each Service. All Services are
+   * also replanned when the cluster becomes large or stops being large, because that changes the form of the rules.
    */
   *update(nodeOptions: IptablesNodeOptions): Generator<void, PendingChanges> {
     if (nodeOptions !== this.#nodeOptions || this.#options === undefined) {
@@ -82,7 +82,7 @@ export class TablesPlan {
     return this.#options;
   }
 
-  /** Ends early if the cluster turns out to be large, because all Services are then replanned. */
+  /** Plans these Services. Ends early if the cluster turns out to be large, because all Services are then replanned. */
   *#planServices(names: Iterable<ServiceName>, options: IptablesOptions): Generator<void, void> {
     for (const name of names) {
       const service = this.tracker.service(name);

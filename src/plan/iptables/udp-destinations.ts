@@ -3,7 +3,7 @@ import type { ServerKey } from "../../state/virtual-server.ts";
 import type { ServicePortRules } from "./service-port-rules.ts";
 import type { UdpFlows, UdpPlace } from "./udp-flows.ts";
 
-/** An address and port to which clients send UDP packets, and the endpoints that may answer there. */
+/** An address and port to which clients send UDP packets, and the endpoints that may reply to these packets. */
 export interface UdpDestination {
   /** The key that `virtualServerKey` returns. */
   readonly key: ServerKey;
@@ -34,8 +34,8 @@ export class UdpDestinations {
   }
 
   /**
-   * Loopback destinations have no claims, so the endpoints of all their service ports may answer. An owner's other
-   * destinations, of which there may be thousands, share one set of endpoints.
+   * All UDP destinations. Loopback destinations have no claims, so the endpoints of all their service ports may reply.
+   * The other destinations of a service port, of which there may be thousands, share one set of endpoints.
    */
   all(winnerAt: WinnerAt): readonly UdpDestination[] {
     return [...this.#known.values()].map(({ place, flows }) => {

@@ -40,7 +40,7 @@ export class NotMade {
     return this.#changes.values();
   }
 
-  /** Whether this change must wait for a missing dependency, or for dependents that have not been removed yet. */
+  /** Whether this change must wait because a dependency is missing, or because dependents have not been removed yet. */
   blocks(change: Change, relations: Relations): boolean {
     switch (change.kind) {
       case "set-create":
@@ -52,8 +52,8 @@ export class NotMade {
       case "entry-add":
         return !relations.canBeCreated(subjectOf(change));
       case "set-destroy":
-        // Set entries identify virtual servers as ours. If one of our virtual servers could not be removed, the sets
-        // therefore remain.
+        // The entries in the sets identify virtual servers as ours, so the sets remain if one of our virtual servers
+        // could not be removed.
         return change.reason === "unwanted" && this.#has("virtual-server-remove");
       case "virtual-server-remove":
         return this.#isBound(change) || this.#isMarked(change);
@@ -70,16 +70,17 @@ export class NotMade {
   }
 
   /**
-   * A virtual server remains while its address is bound. Otherwise, packets to the address would be delivered to the
-   * node itself.
+   * Whether the virtual server's address could not be removed. The virtual server then remains, because packets to the
+   * address would otherwise be delivered to the node itself.
    */
   #isBound({ before }: ChangeOf<"virtual-server-remove">): boolean {
     return this.#has("link-remove") || this.#isLeft({ type: "address", address: before.address });
   }
 
   /**
-   * A port range's virtual server remains while rules mark packets for it. Otherwise, these packets would be delivered
-   * to the node itself. A withdrawal need not wait, because it removes the address first.
+   * Whether rules may still mark packets for a port range's virtual server. The virtual server then remains, because
+   * these packets would otherwise be delivered to the node itself. A withdrawal need not wait, because it removes the
+   * address first.
    */
   #isMarked({ before, reason }: ChangeOf<"virtual-server-remove">): boolean {
     if (before.protocol !== "FWM" || reason === "withheld") return false;
@@ -90,7 +91,7 @@ export class NotMade {
     });
   }
 
-  /** Whether the removal of a resource that rules protect failed. */
+  /** Whether a resource that rules protect could not be removed. */
   #isAnyLeft(): boolean {
     return [...this.#changes.values()].some(
       (change) =>

@@ -10,14 +10,14 @@ export interface RefusedChange {
   readonly error: Error;
 }
 
-/** A request whose outcome is unknown, because its reply was lost or it timed out. The kernel may have executed it. */
+/** A request whose outcome is unknown, because it timed out or its reply was lost. The kernel may have executed it. */
 export interface UnknownOutcome {
   readonly kind: ChangeKind;
   readonly first: Subject;
   /** Number of changes in the request. */
   readonly count: number;
   readonly error: Error;
-  /** The part of the kernel state to observe again. Undefined if it is not cached. */
+  /** The part of the kernel state that must be observed again. Undefined if this state is not cached. */
   readonly part?: ObservedPart;
 }
 
@@ -29,14 +29,14 @@ export interface ConntrackPass {
 }
 
 /**
- * The outcomes of a plan's changes, collected while it is applied. Each change is done, rejected, withheld, or part of a
- * request with an unknown outcome.
+ * The outcomes of a plan's changes, collected while the plan is applied. Each change is done, rejected, withheld, or
+ * part of a request with an unknown outcome.
  */
 export class Outcomes {
   /** Number of successful changes by kind. Kinds without successful changes are omitted. */
   readonly done: Map<ChangeKind, number> = new Map();
   refused: RefusedChange[] = [];
-  /** Not attempted, because a dependency does not exist. */
+  /** Changes that were not attempted, because a dependency does not exist. */
   blocked: Change[] = [];
   /** Attempted withdrawals of existing resources that lost a dependency. */
   readonly withdrawn: Change[] = [];

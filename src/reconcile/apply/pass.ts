@@ -12,7 +12,8 @@ import { isNotPermitted } from "./refusal-reason.ts";
 import { withdrawals } from "./withdraw.ts";
 
 /**
- * Called before the first batch and after each batch, with the number of changes that have an outcome and the total.
+ * Called before the first batch and after each batch, with the number of changes that have an outcome and the total
+ * number.
  */
 export type ApplyProgress = (done: number, total: number) => void;
 
@@ -75,8 +76,8 @@ export class Pass {
   }
 
   /**
-   * Retries rejected changes once before their dependents are withdrawn. If an outcome is unknown, nothing is
-   * withdrawn.
+   * Withdraws resources that lost a `lifetime` dependency. First retries the rejected changes once. If any outcome is
+   * unknown, nothing is withdrawn.
    */
   async #withdraw(): Promise<void> {
     if (this.#findWithdrawals().length === 0) return;

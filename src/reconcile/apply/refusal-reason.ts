@@ -1,7 +1,7 @@
 /** Classifies kernel client errors. Pure. */
 import { errno } from "../../base/errno.ts";
 
-/** For logs, metrics and tests: the errno name (`EINVAL`) or a program's exit code (`exit-4`). */
+/** The reason code for logs and metrics: an errno name (`EINVAL`) or a program's exit code (`exit-4`). */
 export function refusalReason(error: Error): string {
   const { code, exitCode } = error as { readonly code?: unknown; readonly exitCode?: unknown };
   if (typeof code === "string") return code;
@@ -31,7 +31,7 @@ export function contradictsCache(error: Error): boolean {
   return number === undefined ? "exitCode" in error : contradictions.has(number);
 }
 
-/** Whether the process lacks permission for the whole operation. Such an error does not concern a single object. */
+/** Whether the process lacks permission for the whole operation, so that the error does not depend on the object. */
 export function isNotPermitted(error: Error): boolean {
   const number = errnoOf(error);
   return number === errno.EPERM || number === errno.EACCES;

@@ -7,8 +7,8 @@ import { type Subject, type SubjectKey, subjectKey } from "../subject.ts";
 
 /**
  * Plans the withdrawal of all resources that lost a `lifetime` dependency. `suspects` are the dependencies that may be
- * lost. Addresses are withdrawn first, then entries, then virtual servers, so that no step admits packets that an
- * earlier step has blocked.
+ * lost. Addresses are withdrawn first, then entries, then virtual servers, so that no step admits packets that a
+ * previous step has blocked.
  */
 export function withdrawals(
   suspects: Iterable<Subject>,

@@ -25,7 +25,7 @@ import {
   protocolOf,
 } from "./drains.ts";
 
-/** Number of virtual servers per check between syncs. A due sync waits for at most one such check. */
+/** Number of virtual servers that one check examines. A sync that is due waits for at most one check. */
 const serversPerCheck = 1_000;
 
 export interface DrainerDependencies {
@@ -38,10 +38,10 @@ export interface DrainerDependencies {
 }
 
 /**
- * Removes real servers without breaking their connections. It sets the weight to 0, so that no new connections arrive,
- * then counts the remaining connections and removes the real server when there are none. The weight must be 0 before
- * the count, or a connection that is opened in between would be cut. A removal that the kernel rejects is retried with
- * back-off.
+ * Removes real servers without breaking their connections. A sync sets their weight to 0, so that no new connections
+ * arrive. Then this class counts the remaining connections, and removes a real server when it has none. The weight must
+ * be 0 before the count; otherwise a connection that is opened after the count would be cut. A removal that the kernel
+ * rejects is retried with back-off.
  */
 export class Drainer {
   readonly #drains = new Drains();
@@ -49,8 +49,7 @@ export class Drainer {
   /** Keys of virtual servers that are still unchecked in this round. */
   #uncheckedKeys: ServerKey[] = [];
   /**
-   * Whether the stored start times are out of date. True at first, because they may contain drains that no longer
-   * exist.
+   * Whether the stored start times are outdated. True at first, because they may include drains that no longer exist.
    */
   #hasUnsavedChanges = true;
 
@@ -86,7 +85,7 @@ export class Drainer {
 
   /**
    * Called after a sync. Starts the drains of real servers whose weight was set to 0. A real server without connections
-   * is removed immediately and not logged.
+   * is removed immediately, and no drain is logged.
    */
   async after(
     { drainStarts }: ChangePlan,
@@ -145,7 +144,7 @@ export class Drainer {
     return weights;
   }
 
-  /** Removes these virtual servers' drained real servers. If the kernel rejects a removal, the drain continues. */
+  /** Removes real servers whose drain has ended. If the kernel rejects a removal, the drain continues. */
   async #removeDue(
     keys: readonly ServerKey[],
     pass: Pass,
@@ -200,7 +199,7 @@ export class Drainer {
         const virtualServer = { ...drain.virtualServer, protocol };
         const reason = drainEnd({ ...drain, virtualServer }, found, drainPolicyOf(planned, policy));
         if (reason !== undefined) return [{ drain, reason }];
-        // The time until the deadline begins when the endpoint stops serving.
+        // The deadline is counted from the time at which the endpoint stops serving.
         if (isServing && !mayBeUdp(protocol)) this.#drains.begin({ ...drain, sinceMs: nowMs });
         return [];
       });
@@ -221,8 +220,8 @@ export class Drainer {
   }
 
   /**
-   * A real server that is already draining keeps its start time. A real server found draining at startup gets its saved
-   * start time, or the current time if none was saved.
+   * The start time of a real server that is already draining does not change. If a real server was found draining at
+   * startup, its drain began at the saved start time, or now if none was saved.
    */
   #newDrain({ reason, ...start }: DrainStart): Drain {
     const present = this.#drains.find(start.virtualServerKey, start.realServer);

@@ -10,9 +10,9 @@ import type { ServerKey, VirtualServerId } from "../../state/virtual-server.ts";
 
 /** How long an unwanted real server may keep its connections. */
 export interface DrainPolicy {
-  /** In seconds; 0 means no limit. Also applies to SCTP. */
+  /** Deadline for TCP and SCTP in seconds; 0 means no limit. */
   readonly tcpDeadlineSeconds: number;
-  /** In seconds, for an endpoint that is still serving; 0 cuts all UDP flows immediately. */
+  /** Deadline in seconds for UDP flows to an endpoint that is still serving; 0 cuts all UDP flows immediately. */
   readonly udpDeadlineSeconds: number;
 }
 
@@ -58,16 +58,16 @@ export interface DrainView {
   /** Undefined if the real server no longer exists in the kernel. */
   readonly observed: ObservedRealServer | undefined;
   /**
-   * Whether the endpoint is still serving although it gets no new traffic, because it is terminating or closer
-   * endpoints are preferred.
+   * Whether the endpoint is still serving existing connections. It receives no new ones because it is terminating or
+   * because closer endpoints are preferred.
    */
   readonly isServing: boolean;
   readonly nowMs: number;
 }
 
 /**
- * Grace period for UDP endpoints that are gone. Responses already in flight still arrive, and a DNS client that keeps
- * its port loses at most one query.
+ * Grace period for UDP endpoints that no longer exist. Replies that are already on their way still arrive, and a DNS
+ * client that keeps its source port loses at most one query.
  */
 const udpAnswerSeconds = 2;
 
@@ -111,9 +111,9 @@ export function drains(protocol: VirtualServerId["protocol"], policy: DrainPolic
 }
 
 /**
- * Decides whether a drain has ended. Pure. Persistence templates do not delay the end. UDP flows never end explicitly,
- * so a client would never notice that its endpoint is gone. Therefore a UDP drain lasts until its deadline only if the
- * endpoint is still serving. While the endpoint is serving, a TCP drain has no deadline.
+ * Decides whether a drain has ended. Pure. Persistence templates do not delay the end. A TCP drain has no deadline
+ * while the endpoint is serving. A UDP drain lasts until its deadline only if the endpoint is still serving: UDP flows
+ * never end explicitly, so a client would not notice that its endpoint no longer exists.
  */
 export function drainEnd(
   drain: Drain,
@@ -121,7 +121,7 @@ export function drainEnd(
   policy: DrainPolicy,
 ): DrainEnd | undefined {
   if (observed === undefined) return "removed-by-third-party";
-  // A third party changed the weight. Verification will find that before the drain continues.
+  // A third party changed the weight. Verification will find this change, and the drain continues afterwards.
   if (observed.weight !== 0) return undefined;
   if (observed.activeConnections + observed.inactiveConnections === 0) return "idle";
   const elapsedSeconds = (nowMs - drain.sinceMs) / 1000;

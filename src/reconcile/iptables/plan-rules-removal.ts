@@ -29,9 +29,9 @@ export interface RulesRemovalInput {
   readonly leftover: RuleNames;
   /** Chains and jumps of the current mode, which are kept. */
   readonly kept: RuleNames;
-  /** Chains to be removed later. They are emptied now if they jump to a leftover chain. */
+  /** Chains that are removed later. Those that jump to a leftover chain are emptied now. */
   readonly emptied?: RuleNames;
-  /** Whether a sync will rewrite the current mode's chains first, so that what they refer to now does not matter. */
+  /** Whether a sync will rewrite the current mode's chains before the removal, so that their rules are ignored. */
   readonly isBeforeSync?: boolean;
   /** Undefined if our rules never have this form. */
   parse(text: string): Rule | undefined;
@@ -101,7 +101,7 @@ function reachableFrom(
   return reachable;
 }
 
-/** Ignores text inside comments. */
+/** The target chain of a rule. Ignores text inside comments. */
 function targetOf(text: string): string {
   return /(?:^| )-[jg] (\S+)/.exec(text.replaceAll(/"(?:[^"\\]|\\.)*"/g, '""'))?.[1] ?? "";
 }

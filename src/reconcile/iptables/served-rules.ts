@@ -1,5 +1,5 @@
 /**
- * Decides which rules may lead to a Service while the kernel rejects some of its chains. A jump requires its target
+ * Decides which rules may be written while the kernel rejects some chains of a Service. A jump requires its target
  * chain. A jump to a KUBE-FW- chain also requires that chain to be at least as strict as planned. Pure.
  */
 import { type Chain, type ChainKey, chainKey, type Rule, type RuleSet } from "../../state/rule.ts";

@@ -41,7 +41,7 @@ export class TablesPass extends Pass {
   }
 
   /**
-   * `isAnyPending` says whether any rejected change is not yet due for its retry. If so, the planned rules cannot be
+   * `isAnyPending` says whether the retry of a rejected change is not due yet. If so, the planned rules cannot be
    * written in one restore.
    */
   async #write(
@@ -60,7 +60,8 @@ export class TablesPass extends Pass {
       this.#cached.plan = wanted;
       return;
     }
-    // Tables before the rejected one were already written, and a third party may have caused the rejection.
+    // Read the rules again: tables before the rejected one have already been written, and a change by a third party may
+    // have caused the rejection.
     await this.#context.observeRules(family, wanted);
     const left = diffRules({ family, planned: wanted, cached: this.#cached });
     return this.#writeInStages(await inSlices(clock, left, "large"), wanted);

@@ -35,8 +35,8 @@ export interface TablesReconcilerContext {
 /** The desired state of a sync. */
 export interface TablesGoal {
   /**
-   * Determines which Services own contested addresses. Called before a family's rules are planned. If it rejects, only
-   * this family is not synced. If undefined, all owners are known.
+   * Determines which Services own contested addresses. Called before a family's rules are planned. If it rejects, this
+   * family is not synced, but the other one is. If undefined, all owners are already known.
    */
   readonly findOwners?: (family: IpFamily) => Promise<void>;
   ruleSetInSteps(family: IpFamily): Iterator<unknown, RuleSet>;
@@ -48,7 +48,7 @@ export interface FamilySync {
   readonly family: IpFamily;
   /** Whether the kernel's rules were read. */
   readonly isFull: boolean;
-  /** False if rules could not be read, or if the outcome of a restore is unknown. */
+  /** False if rules could not be read or the outcome of a restore is unknown. */
   readonly hasWorked: boolean;
   readonly elapsedMs: number;
   /** Number of rules in the written chains, by table. */
@@ -79,7 +79,7 @@ interface Family {
 
 /**
  * Brings the tables of iptables mode or userspace mode to the planned state. Families are independent: if one family's
- * rules cannot be read or written, the other is still served.
+ * rules cannot be read or written, the other family is still served.
  */
 export class TablesReconciler {
   readonly #context: TablesReconcilerContext;
@@ -90,7 +90,7 @@ export class TablesReconciler {
 
   constructor(context: TablesReconcilerContext) {
     const { clock, families, sharedChains } = context;
-    // A reconciler of rules uses no other part of the kernel.
+    // The reconcilers of rules do not use the other parts of `kernel`.
     const kernel = context.kernel as Kernel;
     this.#sharedKeys = new Set(sharedChains.map(({ key }) => key));
     this.#context = context;
@@ -147,7 +147,7 @@ export class TablesReconciler {
     };
   }
 
-  /** Undefined if unknown. */
+  /** The tables' generation. Undefined if unknown. */
   #readGeneration(family: IpFamily): Promise<number | undefined> {
     return this.#context.kernel.iptables.readGeneration(family).catch(() => undefined);
   }
@@ -170,7 +170,7 @@ export class TablesReconciler {
         { ...emptyReport, failures: [ofFamily(failure, family)] },
       ];
     }
-    // Rereads the rules before a rejected change is retried.
+    // Reread the rules before a rejected change is retried.
     if ((reconciler.nextRetryMs ?? Number.POSITIVE_INFINITY) <= beganMs) reconciler.invalidate();
     const isFull = isDryRun || reconciler.needsObservation;
     if (isFull) goal.desired.rebuild(family);
@@ -215,7 +215,7 @@ export class TablesReconciler {
   }
 }
 
-/** Whether planning has changed a pending chain, which the kernel may therefore accept now. */
+/** Whether planning has changed a pending chain. The kernel may accept the chain now. */
 function isPlannedAgain(pending: Family["pending"], { chains }: RuleSet): boolean {
   return (
     pending.size > 0 &&

@@ -1,7 +1,7 @@
 /**
- * Writes one family's tables after a restore was rejected. All Services except the affected ones are served, and no
- * packet is admitted without its source range check. Restricting chains are written first, then the chains that lead to
- * them, then removals.
+ * Writes one family's tables in stages after the kernel rejected a restore. All Services except the affected ones are
+ * served, and no packet is admitted without its source range check. Restricting chains are written first, then the
+ * chains that lead to them. Removals are last.
  */
 import type { Clock } from "../../base/clock.ts";
 import type { IpFamily } from "../../base/ip.ts";
@@ -78,8 +78,8 @@ export class StagedWrite {
   }
 
   /**
-   * Empties chains to which a rule jumps without a source range check. Refills a chain once every jump to it has its
-   * check.
+   * Empties chains to which a rule jumps without a source range check. Writes their rules again when every jump to them
+   * has its check.
    */
   async #guard(before: ReadonlySet<string>): Promise<void> {
     const { cached } = this.#context;
@@ -95,7 +95,7 @@ export class StagedWrite {
     }
   }
 
-  /** If the chain is rejected, writes it with only the rules that the kernel accepts. */
+  /** Writes a shared chain. If the kernel rejects the chain, writes only the rules that the kernel accepts. */
   async #writeShared(planned: Chain): Promise<void> {
     const chain = this.#served.of(planned);
     const { cached } = this.#context;
@@ -129,7 +129,7 @@ export class StagedWrite {
     return changeTo(chain, this.#context.family, this.#context.cached);
   }
 
-  /** Resolves with the error if the kernel rejects the change. */
+  /** Makes the change. Resolves with the error if the kernel rejects it. */
   async #attempt(change: PlannedRuleChange): Promise<Error | undefined> {
     const [failed] = await sendRules([change], this.#context.iptables);
     if (failed === undefined) this.#noteMade([change]);

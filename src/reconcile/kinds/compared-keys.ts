@@ -11,7 +11,7 @@ export function* union<T>(
 }
 
 /**
- * Number of comparisons between two yields. Yielding after each comparison would cost more than the comparison
- * itself.
+ * Number of comparisons between two yields. Yielding after each comparison would cost more than the comparisons
+ * themselves.
  */
 export const comparedPerPiece = 16;

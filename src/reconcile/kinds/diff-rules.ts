@@ -17,10 +17,10 @@ export interface RulesInput {
 
 /**
  * Plans the changes, and yields after each chain whose rules are compared. If the kernel has the previous plan's rules,
- * only chains that have changed since are compared. A chain that differs is rewritten completely. Our jumps in a
- * built-in chain must be in the planned order; third-party rules may be between them. If only the upper jumps are
- * missing, they are inserted. Otherwise, all our jumps are removed and reinserted in one restore. Third-party rules
- * keep their position above or below ours.
+ * only chains that differ between the two plans are compared. A chain that differs from the plan is rewritten
+ * completely. Our jumps in a built-in chain must be in the planned order, but third-party rules may be between them. If
+ * only the topmost jumps are missing, they are inserted. Otherwise, all our jumps are removed and inserted again in one
+ * restore. Third-party rules are not moved.
  */
 export function* diffRules(input: RulesInput): Generator<void, readonly PlannedRuleChange[]> {
   const { family, planned, cached } = input;
@@ -57,7 +57,7 @@ export function changeTo(
   return { kind: "chain-write", family, chain, before, reason };
 }
 
-/** Keys of former Services' chains. `changes` contains the writes of planned chains. */
+/** Keys of chains that belonged to former Services. `changes` contains the writes of planned chains. */
 function goneChains(
   { planned, cached }: RulesInput,
   changes: readonly PlannedRuleChange[],
@@ -95,7 +95,7 @@ function groupChanges(
   const missing = wanted.length - present.length;
   const isLowerPart = missing >= 0 && present.every((text, at) => text === wanted[missing + at]);
   if (isLowerPart) return insertions.slice(present.length);
-  // One removal for each existing copy of each jump.
+  // Each existing copy of a jump needs a separate removal.
   const jumpByText = new Map(group.map((jump) => [cached.text(jump.rule), jump]));
   const removed = present.flatMap((text): readonly PlannedRuleChange[] => {
     const jump = jumpByText.get(text);

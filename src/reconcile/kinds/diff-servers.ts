@@ -35,11 +35,11 @@ export interface ServerPair {
 export interface ServerPolicies {
   readonly drains: Pick<Drains, "isDraining">;
   readonly drain: DrainPolicy;
-  /** Whether a third party set the weight of `present` and that weight is kept although the planned weight differs. */
+  /** Whether to keep the weight of `present`, which a third party set, although the planned weight differs. */
   isWeightKept(virtualServerKey: ServerKey, planned: RealServer, present: RealServer): boolean;
   /**
-   * True until a sync has completed without unknown outcomes. An earlier run may have set weights to 0, and any UDP
-   * conntrack entry may be stale.
+   * True until a sync has completed without unknown outcomes. Until then, weights of 0 may come from an earlier run,
+   * and any UDP conntrack entry may be stale.
    */
   readonly isFirst: boolean;
 }
@@ -61,7 +61,7 @@ export function diffServer(pair: ServerPair, policies: ServerPolicies, steps: Pl
       reason: "differs",
     });
   }
-  // In a full comparison, nearly all virtual servers share the cached list.
+  // In a full comparison, the desired and the cached list are the same object for nearly all virtual servers.
   if (desired.realServers !== cached.realServers) diffRealServers(pair, policies, steps);
 }
 
@@ -125,7 +125,7 @@ function leave(
   const { leavingRealServers, drainStarts } = steps;
   const { virtualServer } = desired;
   const isDraining = present.isDraining(key, realServerKey(before));
-  // The drain check removes the real server, at the deadline that applies then.
+  // Do nothing here, because the drain check removes the real server when its drain has ended.
   if (isDraining && before.weight === 0) return;
   if (!isDraining && !drains(protocolOf(virtualServer, desired), drainPolicyOf(desired, drain))) {
     leavingRealServers.push({
@@ -143,13 +143,13 @@ function leave(
     const after = { ...before, weight: 0 };
     leavingRealServers.push({ kind, key, virtualServer, before, after, reason: "drain-start" });
   }
-  // The real server may have been desired with weight 0 before. Its drain starts now.
+  // If the real server was desired with weight 0 before, its drain starts now.
   const isFound = isFirst && before.weight === 0;
   const reason = isFound ? "found-draining" : "endpoint-removed";
   drainStarts.push({ virtualServerKey: key, virtualServer, realServer: before, reason });
 }
 
-/** Only for UDP, because connections of other protocols end by themselves. */
+/** Adds a deletion of stale flows. Needed only for UDP, because connections of other protocols end by themselves. */
 function noteFlows(
   key: ServerKey,
   server: VirtualServer,

@@ -20,7 +20,7 @@ import { isSetDrift, ourSets, useOf } from "./sets.ts";
 const entryKind: Kind<EntryChange> = {
   part: "sets",
   subject: ({ set: { name: setName }, entry }) => ({ type: "entry", setName, entry }),
-  // Restricting entries have separate requests, because their dependents wait for the outcome.
+  // Restricting entries have separate requests, because their dependents wait for the outcome of these requests.
   requestKey: ({ set: { name } }) => (isLimitSet(name) ? "limits" : "entries"),
   send: (changes, { ipSets }) => ipSets.apply(changes),
   fold({ kind, set: { name }, entry }, { cached: { setEntries } }) {
@@ -69,7 +69,7 @@ export function* diffEntries(input: EntriesInput, plan: PlanSteps): Generator<vo
   }
 }
 
-/** If the set does not exist, all its entries are compared, regardless of scope. */
+/** The entries to compare. If the set does not exist, these are all its entries, regardless of scope. */
 function comparedEntries(
   set: IpSet,
   { desired, cached, scope, rules }: EntriesInput,
@@ -103,7 +103,7 @@ function stepsOf({ name, family }: IpSet, desired: DesiredView): Steps {
   const { name: firewall } = setFor("loadBalancerFirewall", family);
   const isLimited = (entry: SetEntry): boolean => desired.hasEntry(firewall, entry);
   if (name === setFor("ipvsIps", family).name) {
-    // The address guard rejects connections to a bound address whose other entries do not exist yet, for example when
+    // Until the other entries of a bound address exist, the address guard rejects connections to it, for example when
     // rules move between iptables and nf_tables. Entries for load balancers with source ranges are added last.
     const hasLimited = (entry: SetEntry): boolean =>
       serversOf(entry, desired).some(({ address, protocol, port }) =>

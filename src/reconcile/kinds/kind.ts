@@ -1,4 +1,4 @@
-/** A kind defines how changes are sent, applied to the cache, and described. The registry is `kinds.ts`. */
+/** A kind defines how its changes are sent, applied to the cache, and described. The registry is `kinds.ts`. */
 import type { FailedChange, Kernel } from "../../kernel/kernel.ts";
 import type { DesiredView } from "../../plan/desired-state.ts";
 import type { Change, ChangeKind, ChangeOf } from "../change.ts";
@@ -15,7 +15,7 @@ export const changesPerBatch = 2_000;
 
 export interface FoldContext {
   readonly cached: CachedState;
-  /** A desired list replaces an equal cached list, which saves memory and makes comparisons free. */
+  /** The desired state. Its lists replace equal lists in the cache, which saves memory and makes comparisons free. */
   readonly desired: Pick<DesiredView, "virtualServer">;
 }
 
@@ -25,13 +25,13 @@ export interface Kind<C> {
   readonly part?: ObservedPart;
   /** Consecutive changes with the same key share a request. If undefined, each change is sent separately. */
   requestKey?(change: C): string;
-  /** Each request is one transaction, no matter how many changes it contains. */
+  /** True if each request is a single transaction, no matter how many changes it contains. */
   readonly isTransaction?: true;
   /** Resolves with the changes that the kernel rejected. Rejects if the outcome is unknown. */
   send(changes: readonly C[], kernel: Kernel): Promise<readonly FailedChange[]>;
   /** Applies a successful change to the cache. */
   fold?(change: C, context: FoldContext): unknown;
-  /** Additional text in parentheses after the subject. */
+  /** Additional text, which is printed in parentheses after the subject. */
   detail?(change: C): string;
   /** Describes what a third party did, if this change repairs it. */
   drift?(change: C, differences: Differences): DriftTexts;

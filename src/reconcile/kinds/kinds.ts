@@ -21,7 +21,7 @@ const kinds: Kinds<ChangeKind> = {
   ...flowKinds,
 };
 
-/** The only cast: each kind is registered for the changes that it handles. */
+/** Contains the only cast, which is safe because each kind is registered for the changes that it handles. */
 export function kindOf({ kind }: Pick<Change, "kind">): Kind<Change> {
   return kinds[kind] as unknown as Kind<Change>;
 }

@@ -3,12 +3,12 @@ import type { FailedChange, Iptables } from "../../kernel/kernel.ts";
 import { type ChainKey, chainKey } from "../../state/rule.ts";
 import type { FamilyRuleChange } from "../change.ts";
 
-/** Maximum number of rejected iptables-restore runs. Finding one rejected rule among thousands takes about 12 runs. */
+/** Maximum number of rejected restores. Finding one rejected rule among thousands takes about 12 restores. */
 const mostRejections = 100;
 
 /**
- * Sends rules with one restore, which is a transaction. If it is rejected, the changes are halved repeatedly until only
- * the faulty changes are rejected.
+ * Sends rules with one restore. If the kernel rejects it, sends ever smaller halves of the changes until only the
+ * faulty changes are rejected.
  */
 export async function sendRules(
   changes: readonly FamilyRuleChange[],
@@ -63,8 +63,8 @@ interface Alone {
 
 /**
  * Splits changes into restores that can run separately, and orders them: chain writes (target chains first), then
- * jumps, then chain removals. Within a restore, each jump is removed before it is inserted. A jump that moves is thus
- * never missing. A jump is not duplicated if the rejected restore had already committed its table.
+ * jumps, then chain removals. The restore of an inserted jump first removes that jump. Therefore a jump that moves is
+ * never missing, and a jump is not duplicated if the rejected restore had already committed its table.
  */
 function oneByOne(changes: readonly FamilyRuleChange[]): readonly Alone[] {
   const indexed = changes.map((change, index) => ({ change, index }));

@@ -16,9 +16,9 @@ export function isAsStrict(texts: readonly string[], planned: readonly string[])
 }
 
 /**
- * Adds a rule change to the plan. A write that would remove restricting rules is split in two. The first write keeps
- * them after the planned rules. The second removes them after everything that they restrict. Third-party rules, for
- * which `parse` returns undefined, are not kept.
+ * Adds a rule change to the plan. A write that would remove restricting rules is split into two writes. The first one
+ * keeps these rules below the planned rules. The second one removes them, after everything that they restrict has been
+ * removed. Third-party rules, for which `parse` returns undefined, are not kept.
  */
 export function addInTwoSteps(
   change: PlannedRuleChange,

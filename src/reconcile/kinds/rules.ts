@@ -86,7 +86,7 @@ function driftOf(kind: "rule" | "jump", was: Texts, is: Texts): DriftTexts {
   return [{ kind, before: "in our order", after: "in a different order" }];
 }
 
-/** The multiset difference: texts that occur more often in `texts` than in `others`. */
+/** The multiset difference: texts that occur more often in `texts` than in `others`, as often as the numbers differ. */
 function without(texts: Texts, others: Texts): Texts {
   const counts = new Map<string, number>();
   for (const text of others) counts.set(text, (counts.get(text) ?? 0) + 1);

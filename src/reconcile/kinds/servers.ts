@@ -26,8 +26,8 @@ const virtualServer: Omit<Kind<ServerChange>, "fold" | "detail" | "drift"> = {
 };
 
 /**
- * Real servers have separate requests, because they are added only once it is known whether their virtual server was
- * created.
+ * Real servers are not part of the requests for virtual servers, because they are added only after it is known whether
+ * their virtual server was created.
  */
 const realServer: Omit<Kind<RealServerChange>, "subject"> = {
   part: "servers",
@@ -98,7 +98,7 @@ export const serverKinds: Kinds<ServerChange["kind"]> = {
   },
 };
 
-/** Applies the changes to one virtual server, which nearly always affect all its real servers. */
+/** Applies the changes of one virtual server's real servers to the cache. Usually all its real servers change. */
 export function foldRealServers(
   key: ServerKey,
   changes: readonly RealServerChange[],
@@ -138,7 +138,7 @@ function completes(
   );
 }
 
-/** Stores the desired object instead of an equal one, to share memory. */
+/** Stores the desired object in the cache if the two are equal, to save memory. */
 function share(
   key: ServerKey,
   server: CachedVirtualServer,

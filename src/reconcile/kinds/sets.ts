@@ -1,6 +1,6 @@
 /**
- * Creates our sets, and replaces them if their parameters differ. Rules always refer to sets, so a set must never lack
- * its entries.
+ * Creates our sets, and replaces those whose parameters differ. Rules refer to the sets at all times, so a set must
+ * never lack its entries.
  *
  * | the set in the kernel | action |
  * |---|---|
@@ -68,7 +68,7 @@ export const setKinds: Kinds<"set-create" | "set-swap" | "set-destroy"> = {
   },
 };
 
-/** Rules use the old set with all its entries until the swap. */
+/** Replaces a set. Until the swap, rules use the old set with all its entries. */
 async function replace({ set, entries }: SetSwap, ipSets: IpSets): Promise<void> {
   const temporary = { ...set, name: temporaryNameOf(set.name) };
   await ipSets.create(temporary);
@@ -123,8 +123,8 @@ export interface SetsInput {
 }
 
 /**
- * Whether a set must exist. All sets must, except the one that only the rules of tunnels use. `unknown`: earlier rules
- * that will be removed later may still use it.
+ * Whether a set must exist. All sets must exist, except the one that only the rules of tunnels use. `unknown`: rules of
+ * an earlier run, which are removed later, may still use the set.
  */
 export function useOf(
   { name, family }: IpSet,
@@ -143,7 +143,7 @@ export function useOf(
 export function diffSets(input: SetsInput, { sets, formerSets }: PlanSteps): void {
   const { cached } = input;
   for (const setName of cached.temporarySets) {
-    // Left over from an interrupted replacement.
+    // This temporary set remains from an interrupted replacement.
     sets.push({ kind: "set-destroy", setName, reason: "leftover" });
   }
   for (const plain of [...input.rules.keys()].flatMap(allSetsFor)) {
@@ -173,7 +173,7 @@ export function diffSets(input: SetsInput, { sets, formerSets }: PlanSteps): voi
   }
 }
 
-/** Only destroying a set shows whether third-party rules refer to it, because our own rules refer to it until then. */
+/** Destroys all sets. If third-party rules refer to a set, only this attempt shows it, because our own rules do too. */
 export function destroyAll({ sets }: CachedState): readonly Change[] {
   return [...ourSets.keys()]
     .filter((name) => sets.has(name))
@@ -181,9 +181,9 @@ export function destroyAll({ sets }: CachedState): readonly Change[] {
 }
 
 /**
- * Entries are added before others are removed, so the set must have room for both. It grows whenever necessary. It
- * shrinks to kube-proxy's capacity only in a full sync and after a verification period, so that a count near the limit
- * does not cause a resize in every sync.
+ * The set with the capacity that it needs. New entries are added before old ones are removed, so it must have room for
+ * both. A set grows whenever necessary, but shrinks to kube-proxy's capacity only in a full sync and after a
+ * verification period, so that a count near the limit does not cause a resize in every sync.
  */
 function withCapacity(
   set: IpSet,

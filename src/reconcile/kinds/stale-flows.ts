@@ -1,6 +1,6 @@
 /**
  * Stale UDP conntrack entries. UDP flows never end explicitly. As long as a client sends from the same source port, its
- * conntrack entry may lead to a real server that no longer exists.
+ * conntrack entry remains, even if it leads to a real server that no longer exists.
  */
 import type { Clock } from "../../base/clock.ts";
 import { familyOf, type HostPort, hostPort, ipFamilies } from "../../base/ip.ts";
@@ -19,8 +19,8 @@ export const flowKinds: Kinds<"conntrack-delete"> = {
   "conntrack-delete": {
     subject: ({ key }) => ({ type: "conntrack", virtualServer: key }),
     requestKey: () => "conntrack",
-    // `cleanConntrack` sends these instead. It lists the flows of many virtual servers together and keeps failed
-    // checks.
+    // Does nothing, because `cleanConntrack` makes these changes. It lists the flows of many virtual servers together
+    // and repeats failed checks.
     send: async () => [],
   },
 };
@@ -30,20 +30,21 @@ const maxSelections = 64;
 
 /** Selects flows to check. */
 export interface FlowCheck {
-  /** The virtual server that `selection` refers to. */
+  /** Key of the virtual server that `selection` refers to. */
   readonly key: ServerKey;
   readonly selection: FlowSelection;
-  /** Returns the keys of the real servers that may answer. Called when the check runs. */
+  /** Returns the keys of the real servers that may reply. Called when the check runs. */
   answers(): ReadonlySet<HostPort>;
 }
 
-/** Remembers which endpoints may answer at each UDP destination, and finds those that changed. */
+/** Remembers which endpoints may reply at each UDP destination, and finds destinations for which this changed. */
 export class KnownAnswers {
   #known: ReadonlyMap<ServerKey, UdpDestination> = new Map();
 
   /**
-   * The checks for destinations that changed or disappeared since the last call. If rules were missing, any client may
-   * have created a conntrack entry that leads nowhere, so all destinations are checked.
+   * The checks for destinations that changed or disappeared since the last call. If rules were missing, all
+   * destinations are checked, because packets of any client may have created a conntrack entry that leads to no
+   * endpoint.
    */
   changed(wanted: readonly UdpDestination[], wereRulesMissing: boolean): readonly FlowCheck[] {
     const before = this.#known;
@@ -109,7 +110,7 @@ export class ConntrackCleaner {
   }
 }
 
-/** Runs these deletions and all pending checks. Never rejects. `cached` contains the real servers that may answer. */
+/** Makes these deletions, and runs pending checks. Never rejects. `cached` contains the real servers that may reply. */
 export function cleanConntrack(
   cleaner: ConntrackCleaner,
   deletions: readonly ChangeOf<"conntrack-delete">[],
@@ -117,7 +118,7 @@ export function cleanConntrack(
   outcomes: Outcomes,
 ): Promise<void> {
   const checks = deletions.map(({ key, selection }): FlowCheck => {
-    // Includes draining real servers, which still answer.
+    // These include draining real servers, which still reply.
     const answers = (): ReadonlySet<HostPort> =>
       new Set(cached.virtualServers.get(key)?.realServers.map(realServerKey));
     return { key, selection, answers };
@@ -149,9 +150,9 @@ function checkKey({ key, selection: { answeredBy } }: FlowCheck): string {
 }
 
 /**
- * Returns flows to the virtual servers in `allowed` (by key) whose replies do not come from any of their real servers.
- * These include flows without address translation, which began while the virtual server had no real servers. Both
- * address and port must match the virtual server, so other flows with the same port number are not affected. Pure.
+ * Returns flows to the virtual servers in `allowed` (by key) for which no allowed real server would reply. These
+ * include flows without address translation, which began while the virtual server had no real servers. Address and port
+ * must both match the virtual server, so other flows with the same port number are not affected. Pure.
  */
 export function staleFlows(
   flows: readonly Flow[],

@@ -16,16 +16,16 @@ export type RenderRule = (rule: Rule) => string;
 
 /** Our rules in one family's tables, as last observed or written. */
 export class CachedRules {
-  /** The planned chain if the chain in the kernel matches it; otherwise the rule texts in the kernel. */
+  /** The planned chain if the chain in the kernel matches it; otherwise the texts of the rules in the kernel. */
   readonly #chains = new Map<ChainKey, Chain | Texts>();
-  /** The planned chains in `#chains`, so that a lookup needs no key. */
+  /** The planned chains in `#chains`, which can be looked up without a key. */
   readonly #matching = new Set<Chain>();
   readonly #jumps = new Map<ChainKey, Texts>();
   readonly #totals = new Map<TableName, number>();
   readonly #render: RenderRule;
-  /** The plan that these rules match exactly; undefined if they have not been compared yet. */
+  /** The plan that these rules match exactly. Undefined if they have not been compared since they changed. */
   plan: RuleSet | undefined;
-  /** Incremented with each noted change. */
+  /** Incremented with each recorded change. */
   version = 0;
   /** iptables mode: texts of rules that the kernel rejects, by chain. */
   readonly rejectedRules: Map<ChainKey, ReadonlySet<string>> = new Map();
@@ -82,7 +82,7 @@ export class CachedRules {
       : cached.rules.map((rule) => this.text(rule));
   }
 
-  /** Whether the chain is as planned. The planned chain then replaces the texts, which makes comparisons free. */
+  /** Whether the chain is as planned. If so, it replaces the texts, which makes further comparisons free. */
   matches(chain: Chain): boolean {
     if (this.isKnown(chain)) return true;
     const key = chainKey(chain.table, chain.name);
@@ -98,7 +98,7 @@ export class CachedRules {
     return this.#matching.has(chain);
   }
 
-  /** Records what was read. */
+  /** Records a chain that was read. */
   observe({ table, name, rules, isDisabled }: ObservedChain, planned: PlannedKeys): void {
     const key = chainKey(table, name);
     const texts = rules.map((rule) => inOneForm(rule.text));
@@ -106,9 +106,9 @@ export class CachedRules {
       this.#set(table, key, texts);
       return;
     }
-    // Other software fills this chain, and our jumps may be among its rules.
+    // Other software adds rules to this chain, and our jumps may be among them.
     if (planned.others.has(key)) this.#set(table, key, []);
-    // Inserting the jumps again also enables the chain.
+    // The chain is disabled, so treat its jumps as missing: inserting them again also enables the chain.
     if (isDisabled === true) return;
     const ours = texts.filter((text) => planned.jumps.has(`${key} ${text}`));
     if (ours.length > 0) this.#jumps.set(key, ours);
@@ -182,8 +182,8 @@ export function* cachedRulesInSteps(
 }
 
 /**
- * The number of spaces depends on the `iptables-save` version. The names of some protocols depend on whether
- * /etc/protocols exists.
+ * Makes texts comparable. The number of spaces depends on the `iptables-save` version, and the names of some protocols
+ * depend on whether /etc/protocols exists.
  */
 function inOneForm(text: string): string {
   const spaced = text.includes("  ") ? text.replaceAll(/ {2,}/g, " ") : text;

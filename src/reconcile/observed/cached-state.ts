@@ -16,8 +16,8 @@ export interface CachedVirtualServer {
 export type CachedServers = ReadonlyMap<ServerKey, CachedVirtualServer>;
 
 /**
- * The kernel state as last observed, updated with the outcomes of our changes, so that the kernel need not be read
- * for each change. Observation (`observer.ts`) and outcomes (`kinds/`) write it; planning reads it.
+ * The kernel state as last observed, updated with the outcomes of our changes, so that the kernel need not be read for
+ * each change. `observer.ts` writes observed state to it, `kinds/` writes outcomes, and planning reads it.
  */
 export class CachedState {
   virtualServers: Map<ServerKey, CachedVirtualServer> = new Map();
@@ -25,19 +25,20 @@ export class CachedState {
   sets: Map<string, ObservedIpSet> = new Map();
   /** Names of temporary sets left over from a replacement. */
   temporarySets: Set<string> = new Set();
-  /** By set name. Sets that do not exist or cannot contain our entries are not included. */
+  /** The entries of our sets, by set name. Sets that do not exist or cannot contain our entries are not included. */
   setEntries: Map<string, Set<SetEntry>> = new Map();
   /**
    * Entries of our sets in the unused backend (ipset or nf_tables). These leftovers of kube-proxy or an earlier run
-   * identify our virtual servers. Kept until the virtual servers are classified.
+   * identify our virtual servers. They are kept here until the virtual servers are classified.
    */
   otherEntries: ReadonlyMap<string, ReadonlySet<SetEntry>> = new Map();
   /** Addresses on kube-ipvs0. */
   addresses: Set<IpAddress> = new Set();
-  /** A family is not included until its rules have been read. */
+  /** Our rules, by family. A family is not included until its rules have been read. */
   readonly rules: Map<IpFamily, CachedRules> = new Map();
   /**
-   * By path. The value is undefined if the kernel has no such setting. Paths that have not been read are not included.
+   * The sysctls, by path. The value is undefined if the kernel has no such sysctl. Paths that have not been read are
+   * not included.
    */
   readonly sysctls: Map<string, string | undefined> = new Map();
   hasLink = false;
@@ -47,7 +48,7 @@ export class CachedState {
   }
 }
 
-/** Records the plan that the rules match. While the plan is the same object, they need not be compared again. */
+/** Records the plan that the rules match. While the plan is the same object, the rules are not compared again. */
 export function noteRightRules(
   cached: CachedState,
   { changes }: Pick<ChangePlan, "changes">,

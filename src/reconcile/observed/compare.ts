@@ -39,8 +39,8 @@ export function compareServer(
 }
 
 /**
- * `found` contains all virtual servers, without their real servers. Removes missing virtual servers from the cache and
- * updates changed ones.
+ * Removes from the cache the virtual servers that are not in `found`, and updates those that changed. `found` contains
+ * all virtual servers in the kernel, without their real servers.
  */
 export function compareServers(
   cached: CachedState,

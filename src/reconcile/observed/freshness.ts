@@ -18,14 +18,14 @@ import {
 } from "./observer.ts";
 import type { Verification } from "./verification.ts";
 
-/** Tracks which parts of the cache are valid, and observes the others again. */
+/** Tracks which parts of the cache are valid, and observes invalid parts again. */
 export class Freshness {
   readonly #observer: Observer;
   readonly #verification: Verification;
-  /** Parts to be observed completely, because their state is unknown. */
+  /** Parts that must be observed completely, because their state is unknown. */
   readonly #stale: Set<ObservedPart>;
   readonly #parts: readonly ObservedPart[];
-  /** Parts to be checked, because an error contradicted the cache. */
+  /** Parts that must be checked, because an error contradicted the cache. */
   readonly #suspect = new Set<ObservedPart>();
   readonly #suspectServers = new Set<ServerKey>();
   /** Whether requests with an unknown outcome may have changed virtual or real servers. */
@@ -33,7 +33,7 @@ export class Freshness {
   /** Whether the last refresh listed all virtual servers. */
   #hasListedServers = false;
 
-  /** Only `parts` are read. */
+  /** `parts` are the only parts that are read. */
   constructor(
     observer: Observer,
     verification: Verification,
@@ -61,8 +61,8 @@ export class Freshness {
   }
 
   /**
-   * Returns whether our own writes may have caused server differences, and resets this flag. Called after an
-   * observation.
+   * Returns whether our own writes may have caused differences of virtual or real servers, and resets this flag. Called
+   * after an observation.
    */
   takeUnknownWrites(): boolean {
     const hadUnknownWrites = this.#hasUnknownWrites;
@@ -78,8 +78,8 @@ export class Freshness {
   }
 
   /**
-   * Updates the cache, and adds to `scope` everything that must be compared. Returns the parts that could not be read.
-   * After the first failure, the remaining parts are skipped until the next refresh, except in a clean-up.
+   * Updates the cache, and adds to `scope` everything that must be compared. Resolves with the parts that could not be
+   * read. After the first failure, the remaining parts are skipped until the next refresh, except in a clean-up.
    */
   async refresh(goal: SyncGoal, scope: Scope): Promise<readonly Failure[]> {
     const failures: Failure[] = [];
@@ -95,10 +95,10 @@ export class Freshness {
   }
 
   /**
-   * Called after a refresh. Checks whether a third party has already created any of the virtual servers to be created.
-   * This must be known before their set entries are written, because those entries would identify the foreign virtual
-   * servers as ours after a restart. Costs one message per virtual server, or none if all virtual servers were just
-   * listed or all belong to kube-ipvs anyway.
+   * Called after a refresh. Checks whether a third party has already created one of the virtual servers that this sync
+   * is going to create. This must be known before the set entries are written, because after a restart these entries
+   * would identify the foreign virtual server as ours. Costs one message per virtual server. No messages are needed if
+   * all virtual servers were just listed, or if foreign virtual servers are treated as ours.
    */
   async refreshUnmade(
     { desired, ownership }: Pick<SyncGoal, "desired" | "ownership">,
@@ -112,7 +112,8 @@ export class Freshness {
   }
 
   /**
-   * The marks are removed before the kernel is read, so that a mark set during the read applies to the next refresh.
+   * Removes the part's marks before the kernel is read, so that a mark that is set during the read applies to the next
+   * refresh.
    */
   async #refreshPart(part: ObservedPart, goal: ObservationGoal, scope: Scope): Promise<void> {
     const wasStale = this.#stale.delete(part);
@@ -130,7 +131,7 @@ export class Freshness {
     this.#hasListedServers ||= part === "servers" && (wasStale || wasSuspect);
   }
 
-  /** Finds third-party changes at a lower cost than a complete observation. */
+  /** Finds third-party changes in one part, at a lower cost than a complete observation. */
   async #check(part: ObservedPart, goal: ObservationGoal): Promise<void> {
     if (part === "sets") await this.#verification.checkSets();
     else if (part === "servers") await this.#checkServers();
@@ -149,7 +150,7 @@ export class Freshness {
     const { part } = kindOf(change);
     if (part === undefined || part === "sysctls") return;
     this.#suspect.add(part);
-    // Rules cannot be written before the sets that they refer to.
+    // Rules cannot be written until the sets to which they refer exist.
     if (part === "rules" && this.#parts.includes("sets")) this.#suspect.add("sets");
     if (part === "servers" && "key" in change) this.#suspectServers.add(change.key);
   }

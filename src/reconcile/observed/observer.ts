@@ -1,4 +1,4 @@
-/** Reads kernel state into the cache and records where the two differ. */
+/** Reads kernel state into the cache, and records the differences between them. */
 import type { Clock } from "../../base/clock.ts";
 import type { IpAddress, IpFamily } from "../../base/ip.ts";
 import { inSlices } from "../../base/time-slice.ts";
@@ -31,7 +31,7 @@ export const observedParts: readonly ObservedPart[] = [
   "sysctls",
 ];
 
-/** The rules and sysctls to read, and desired lists that can be shared to save memory. */
+/** The rules and sysctls to read. `desired` contains lists that the cache can share to save memory. */
 export interface ObservationGoal {
   readonly rules: ReadonlyMap<IpFamily, RuleSet>;
   readonly sysctls: readonly SysctlSetting[];
@@ -145,8 +145,8 @@ export class Observer {
   }
 
   /**
-   * Looks up these virtual servers unless they are cached. If one exists, a third party has created it since the last
-   * listing. It is recorded like any other difference.
+   * Looks up those of these virtual servers that are not cached. If one exists, a third party has created it since the
+   * last listing, and it is recorded like any other difference.
    */
   async observeUncached(servers: Iterable<VirtualServer>): Promise<void> {
     const { virtualServers } = this.#cached;
@@ -194,7 +194,7 @@ export class Observer {
     }
   }
 
-  /** Like `Ipvs.readRealServers`, but does not reread real servers that were read in advance. */
+  /** Like `Ipvs.readRealServers`, but uses real servers that were read in advance. */
   async #realServersOf(
     servers: readonly VirtualServer[],
     cached: CachedRealServers,

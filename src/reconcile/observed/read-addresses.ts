@@ -36,7 +36,8 @@ async function readWith(
 ): Promise<ObservedAddresses> {
   const before = await find();
   const addresses = await link.listAddresses();
-  // The link may have been removed or created during the listing. In either case, its addresses are not node addresses.
+  // Look up the link again, because it may have been removed or created during the listing. In either case, its
+  // addresses are not node addresses.
   const dummy = await find();
   const bound: IpAddress[] = [];
   const ofNode = new Set<IpAddress>();

@@ -131,7 +131,7 @@ function usable(header: ObservedIpSet): IpSet | undefined {
   return set !== undefined && isSwappable(set, header) ? set : undefined;
 }
 
-/** Empty sets are not read. Bitmap sets are always read, because their element count is unreliable. */
+/** Reads the entries of a set unless it is empty. The element count of bitmap sets is unreliable. */
 async function readEntries(
   ipSets: IpSets,
   set: IpSet,

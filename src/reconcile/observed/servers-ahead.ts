@@ -5,13 +5,13 @@ import type { RealServer } from "../../state/real-server.ts";
 import { type ServerKey, virtualServerKey } from "../../state/virtual-server.ts";
 import type { CachedVirtualServer } from "./cached-state.ts";
 
-/** A result older than this is reread. The first lists may take hours if the API server is unavailable. */
+/** An older result is read again. The first lists may take hours if the API server is unavailable. */
 const longestAgeMs = 60_000;
 
 /**
- * Reads the kernel's servers while the first lists arrive. The relist guard, which checks those lists, and the first
- * comparison share the result. The next verification finds changes that third parties make to real servers in the
- * meantime.
+ * Reads the virtual and real servers in the kernel while the first lists arrive. The relist guard, which checks those
+ * lists, and the first comparison share the result. If a third party changes real servers in the meantime, the next
+ * verification finds this.
  */
 export class ServersAhead {
   readonly #ipvs: Pick<Ipvs, "listVirtualServers" | "readRealServers">;
@@ -28,7 +28,8 @@ export class ServersAhead {
   }
 
   /**
-   * Reads at most once, unless the result is too old. Rejects if the kernel cannot be read; the next call tries again.
+   * Returns the result, and reads the servers if there is none or it is too old. Rejects if the kernel cannot be read;
+   * the next call tries again.
    */
   read(): Promise<readonly CachedVirtualServer[]> {
     if (this.#reading !== undefined && !this.#isTooOld()) return this.#reading;
@@ -41,8 +42,8 @@ export class ServersAhead {
   }
 
   /**
-   * Returns the real servers by virtual server key, once. Empty if nothing was read or the result is too old. Never
-   * rejects, because the next kernel read reports the failure.
+   * Returns the real servers by virtual server key, and discards the result. Empty if there is no result or it is too
+   * old. Never rejects, because the next kernel read reports the failure.
    */
   async take(): Promise<ReadonlyMap<ServerKey, readonly RealServer[]>> {
     const servers = (await this.#reading?.catch(() => undefined)) ?? [];

@@ -8,15 +8,15 @@ import type { CachedState } from "./cached-state.ts";
 import type { Observer } from "./observer.ts";
 import { checkSetHeaders, oversizedSets, readOneSet } from "./read-sets.ts";
 
-/** Number of virtual servers whose real servers are read in one step. A due sync waits for at most one step. */
+/** Number of virtual servers whose real servers are read in one step. A sync that is due waits for at most one step. */
 const serversPerStep = 500;
-/** Minimum number of objects compared per period, even if a smaller share would complete the round. */
+/** Minimum number of objects that are compared in a period, even if fewer would be enough to complete the round. */
 const leastServersPerPeriod = 1_000;
 const leastEntriesPerPeriod = 5_000;
 
 /**
  * Compares the kernel with the cache incrementally, so that the cost is bounded at any cluster size. Each period
- * compares the headers of sets and virtual servers, and a share of the real servers and set entries. The observer
+ * compares the headers of all sets and virtual servers, and a share of the real servers and set entries. The observer
  * records differences, and the next sync repairs them.
  */
 export class Verification {
@@ -37,8 +37,8 @@ export class Verification {
   }
 
   /**
-   * Returns the names of sets that differ and of `suspects`, whose entries are always read. Rejects if the kernel
-   * cannot be read.
+   * Compares the headers of our sets, and reads the entries of sets that differ and of `suspects`. Resolves with the
+   * names of these sets. Rejects if the kernel cannot be read.
    */
   checkSets(suspects?: ReadonlySet<string>): Promise<readonly string[]> {
     const { differences } = this.#observer;
@@ -46,7 +46,8 @@ export class Verification {
   }
 
   /**
-   * Reads our chains and jumps if any rule has changed since they last matched the cache. Returns whether they differ.
+   * Reads our chains and jumps if any rule has changed since they last matched the cache. Resolves with whether they
+   * differ.
    */
   async checkRules(rules: ReadonlyMap<IpFamily, RuleSet>): Promise<boolean> {
     let isChanged = false;
@@ -58,15 +59,16 @@ export class Verification {
       this.#rightRules.set(family, differs ? undefined : generation);
       isChanged ||= differs;
     }
-    // Software that removed rules may also have removed sets, and rules cannot be written before the sets that they
-    // refer to.
+    // Software that removed rules may also have removed sets, and rules cannot be written until the sets to which they
+    // refer exist.
     if (isChanged) await this.checkSets();
     return isChanged;
   }
 
   /**
-   * Begins a period: compares sysctls, virtual server headers, and a share of the set entries. Returns the steps that
-   * compare the share of real servers, to be run separately. Everything is compared once in `periodsPerRound` periods.
+   * Begins a period: compares sysctls, virtual server headers, and a share of the set entries. Resolves with steps that
+   * compare a share of the real servers, which the caller runs separately. Everything is compared once in
+   * `periodsPerRound` periods.
    */
   async beginPeriod(
     sysctls: readonly SysctlSetting[],
@@ -97,7 +99,7 @@ export class Verification {
     return oversizedSets(this.#cached);
   }
 
-  /** Skips virtual servers that have since been removed. */
+  /** Reads the real servers of these virtual servers. Skips those that have been removed in the meantime. */
   #readServers(servers: readonly VirtualServer[]): Promise<void> {
     const { virtualServers } = this.#cached;
     const present = servers.flatMap(

@@ -40,7 +40,7 @@ export interface OwnershipFacts {
   isKnownEndpoint(realServerKey: HostPort): boolean;
 }
 
-/** `possibly-owned`: only the real servers suggest that the virtual server is ours. It is kept and reported. */
+/** `possibly-owned`: the virtual server is ours according to its real servers alone. It is kept and reported. */
 export type Owner = "owned" | "foreign" | "possibly-owned";
 
 export function* classifyServers(
@@ -58,9 +58,9 @@ export function* classifyServers(
 interface KernelTraces {
   /** The entries of sets in ipset and nf_tables, because leftover sets identify leftover virtual servers. */
   readonly marks: Members;
-  /** Addresses in our address sets. With port ranges, also those in the address guard set. */
+  /** Addresses in our address sets. If there are port ranges, also the addresses in the set of the address guard. */
   readonly namedAddresses: ReadonlySet<string>;
-  /** Families with bound addresses but an empty address guard set, because other software flushed the sets. */
+  /** Families whose sets other software flushed: addresses are bound, but the set of the address guard is empty. */
   readonly flushedFamilies: ReadonlySet<IpFamily>;
 }
 
@@ -71,10 +71,10 @@ function ownerOf(
   facts: OwnershipFacts & KernelTraces,
 ): Owner {
   const { cached, marks, recorded, policy } = facts;
-  // The kernel client omits third-party firewall marks.
+  // Virtual servers with firewall marks are ours, because the kernel client does not list those of third parties.
   if (policy.foreignVirtualServers === "delete" || id.protocol === "FWM") return "owned";
-  // kube-ipvs does not write such entries for foreign virtual servers. If one exists, a proxy that ran after the record
-  // was written took over the virtual server.
+  // kube-ipvs does not write such an entry for a foreign virtual server. If the entry exists although the record says
+  // otherwise, a proxy that ran after the record was written took over the virtual server.
   if (isNamedByAddress(id, marks)) return "owned";
   if (recorded.foreign.has(key)) return "foreign";
   if (recorded.owned.has(key)) return "owned";
@@ -90,7 +90,7 @@ function ownerOf(
   if (isBound && !facts.namedAddresses.has(id.address)) return "owned";
   const isClaimed = facts.isClaimed(key);
   if (isClaimed && facts.flushedFamilies.has(familyOf(id.address))) return "owned";
-  // A virtual server without real servers does not serve a third party.
+  // A virtual server without real servers is not in use by a third party.
   const servesOurs = realServers.length === 0 || realServers.some((one) => isKnown(one, facts));
   if (isClaimed && isBound && servesOurs) return "owned";
   if (!haveKnownEndpoints(realServers, facts)) return "foreign";

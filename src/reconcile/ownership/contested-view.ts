@@ -19,15 +19,15 @@ export function withoutForeign(
   const { desired } = view;
   const ended = ownership.updateConflicts(view, scope.virtualServers);
   includeConflicts(scope, desired, ended);
-  // Other virtual servers may start or stop needing the address of a foreign one.
+  // Other virtual servers may need the address of a foreign one, or no longer need it.
   includeConflicts(scope, desired, ownership.conflicts);
   return withoutConflicts(desired, ownership.conflicts);
 }
 
 /**
- * Removes virtual servers that a third party currently owns, and everything that would identify them as ours: their
- * entries by address and port, and their address unless another of our virtual servers needs it. A node port's entry
- * remains, because it applies to all node addresses.
+ * The desired state without virtual servers that a third party currently owns, and without everything that would
+ * identify them as ours: their entries by address and port, and their address unless one of our virtual servers needs
+ * it. A node port's entry remains, because it applies to all node addresses.
  */
 function withoutConflicts(desired: DesiredView, conflicts: ReadonlySet<ServerKey>): DesiredView {
   if (conflicts.size === 0) return desired;
@@ -55,8 +55,8 @@ function withoutConflicts(desired: DesiredView, conflicts: ReadonlySet<ServerKey
 }
 
 /**
- * Adds to a scope everything that depends on who owns these virtual servers: the virtual servers, their entries, and
- * their addresses, which other virtual servers may start or stop needing.
+ * Adds to a scope everything that depends on who owns these virtual servers: the virtual servers, their entries and
+ * their addresses.
  */
 function includeConflicts(scope: Scope, desired: DesiredView, keys: Iterable<ServerKey>): void {
   for (const key of keys) {
@@ -66,7 +66,8 @@ function includeConflicts(scope: Scope, desired: DesiredView, keys: Iterable<Ser
     const { address, protocol, port } = server;
     const family = familyOf(address);
     const entry = addressPortEntry(address, protocol, port);
-    // Includes sets that do not identify our virtual servers, because load-balancer firewall sets also refer to them.
+    // Include sets that do not identify virtual servers as ours, because load-balancer firewall sets also contain
+    // entries for these virtual servers.
     for (const role of setRoles) {
       const { name, type } = setFor(role, family);
       if (type === "hash:ip,port") scope.includeEntry(name, entry);

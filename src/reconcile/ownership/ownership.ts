@@ -8,8 +8,8 @@ import { isExcluded, type OwnershipPolicy } from "./policy.ts";
 import { isNamedByAddress, isNamedByPort } from "./set-marks.ts";
 
 /**
- * Preserves across restarts which virtual servers are ours although no set identifies them by address (node ports,
- * excluded networks), and which are foreign although a set seems to identify them as ours.
+ * Preserves facts about virtual servers across a restart: which ones are ours although no set identifies them by
+ * address (node ports, excluded networks), and which ones are foreign although a set seems to identify them as ours.
  */
 export interface OwnershipRecord {
   /** The record left by an earlier run since the node booted. Empty if there is none. */
@@ -27,8 +27,8 @@ export const noOwnershipRecord: OwnershipRecord = {
 };
 
 /**
- * A record for code that does not write to the kernel. It returns the recorded ownership and records nothing, because
- * it may have seen another process's incomplete write.
+ * A record for code that does not write to the kernel. It returns the recorded ownership but records nothing, because
+ * the kernel state that this code sees may be an unfinished write of another process.
  */
 export function readOnlyRecord({ recorded }: OwnershipRecord): OwnershipRecord {
   return { ...noOwnershipRecord, recorded };
@@ -40,18 +40,18 @@ export class Ownership {
   readonly #owned = new Set<ServerKey>();
   /** Our virtual servers that no set identifies by address. */
   readonly #unnamed = new Set<ServerKey>();
-  /** Virtual servers that are not changed: third-party ones, and undesired ones in an excluded network. */
+  /** Virtual servers that are never changed: those of third parties, and undesired ones in an excluded network. */
   readonly #foreign = new Set<ServerKey>();
   /** Foreign virtual servers that a Service also requests. */
   #conflicts: ReadonlySet<ServerKey> = new Set();
   /**
-   * Foreign virtual servers that no Service requests and that a restart would mistake for ours. Either one of our node
-   * port sets contains the port, or the virtual server is on one of our addresses and other software may flush the
-   * sets.
+   * Foreign virtual servers that no Service requests but that would be mistaken for ours after a restart. Either one of
+   * our node port sets contains the port, or the virtual server has one of our addresses and other software may flush
+   * the sets.
    */
   #mistakable: ReadonlySet<ServerKey> = new Set();
   #possiblyOwned: readonly ServerKey[] = [];
-  /** True at first, because the record may contain virtual servers that no longer exist. */
+  /** Whether the record is outdated. True at first, because it may contain virtual servers that no longer exist. */
   #hasUnsavedChanges = true;
   /** The current contents of the record. */
   #kept: RecordedOwnership;
@@ -70,7 +70,7 @@ export class Ownership {
     return this.#possiblyOwned;
   }
 
-  /** Keys of all virtual servers that are not ours, or are undesired and in an excluded network. */
+  /** Keys of all virtual servers that are not ours, and of undesired ones in an excluded network. */
   get foreign(): ReadonlySet<ServerKey> {
     return this.#foreign;
   }
@@ -95,8 +95,8 @@ export class Ownership {
   }
 
   /**
-   * Called before creations are sent to the kernel. Whatever the outcome, a virtual server that exists afterwards is
-   * ours.
+   * Called before creations are sent to the kernel. If such a virtual server exists afterwards, it is ours, whatever
+   * the outcome of the request.
    */
   noteCreations(changes: readonly Change[]): void {
     for (const change of changes) {
@@ -104,7 +104,7 @@ export class Ownership {
     }
   }
 
-  /** Called if the virtual server was not created after all. If it exists now or later, a third party created it. */
+  /** Called if the creation failed. If the virtual server exists now or later, a third party created it. */
   noteNotCreated(key: ServerKey): void {
     this.#owned.delete(key);
   }
@@ -131,13 +131,14 @@ export class Ownership {
   }
 
   /**
-   * Called before the first write. Records the virtual servers that the sets will misidentify once they are written:
+   * Called before the first write. Records the virtual servers that the sets will not identify correctly after this
+   * sync:
    *
    * - A node port's entry also matches foreign virtual servers on that port.
    * - After the sets are flushed, everything on an address that we bind would be mistaken for ours.
    * - Our virtual servers in an excluded network remain when their entries are removed.
    *
-   * Also removes foreign virtual servers that no longer exist, because virtual servers created in their place will be
+   * Also forgets foreign virtual servers that no longer exist, because virtual servers created in their place will be
    * ours. If `keys` is undefined, checks all virtual servers.
    */
   async recordAhead(view: OwnershipView, keys: Iterable<ServerKey> | undefined): Promise<void> {
@@ -195,8 +196,8 @@ export class Ownership {
   }
 
   /**
-   * Always checks all foreign virtual servers, because a Service with a node port does not list the node addresses that
-   * do not serve it.
+   * Finds the mistakable virtual servers. Always checks all foreign virtual servers, because a Service with a node port
+   * does not list the node addresses that do not serve it.
    */
   #noteMistakable({ desired, cached }: OwnershipView): void {
     const possiblyOwned = new Set(this.#possiblyOwned);
@@ -223,8 +224,8 @@ export class Ownership {
 
 /**
  * Whether two traces identify the virtual server as ours: a set identifies it by address, and the address is on
- * kube-ipvs0. If one trace is flushed, the other remains. A firewall mark needs no other trace. A node port is not
- * traced, even on a node address that is also a cluster IP.
+ * kube-ipvs0. If other software removes one trace, the other remains. A firewall mark is sufficient alone. A node port
+ * has no such traces, even on a node address that is also a cluster IP.
  */
 function isTraced(server: VirtualServer, desired: DesiredView): boolean {
   if (server.protocol === "FWM") return true;

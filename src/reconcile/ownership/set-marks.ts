@@ -20,7 +20,7 @@ export const nodePortSetRoles: Readonly<Record<Protocol, SetRole>> = {
   SCTP: "nodePortSctp",
 };
 
-/** Any source of set members: the cache or the desired state. */
+/** Looks up set members in the cache or in the desired state. */
 export interface Members {
   hasEntry(setName: string, entry: SetEntry): boolean;
 }

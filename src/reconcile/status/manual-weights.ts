@@ -1,7 +1,8 @@
 /**
- * Tolerated weights that a third party set on our real servers: `ipvsadm -e … -w 0` is a manual drain. A weight is kept
- * until the plan changes, the endpoint is removed, a third party sets a different weight, or this program exits.
- * kube-proxy also writes a real server's weight only when it creates the real server and at startup.
+ * Weights that a third party set on our real servers and that kube-ipvs keeps. For example, `ipvsadm -e … -w 0` is a
+ * manual drain. A weight is kept until the plan changes, the endpoint is removed, a third party sets a different
+ * weight, or this program exits. kube-proxy also keeps such weights: it writes a real server's weight only when it
+ * creates the real server and at startup.
  */
 import type { HostPort } from "../../base/ip.ts";
 import type { DesiredView } from "../../plan/desired-state.ts";
@@ -19,7 +20,7 @@ export interface ManualWeight {
   readonly virtualServerKey: ServerKey;
   readonly realServerKey: HostPort;
   readonly weight: number;
-  /** The planned weight when the manual weight was found. If planning changes it, the new weight applies. */
+  /** The planned weight when the manual weight was found. If the plan changes, the new planned weight applies. */
   readonly plannedWeight: number;
   readonly planned: RealServer;
 }
@@ -30,8 +31,8 @@ export interface WeightsInput {
   readonly desired: Pick<DesiredView, "virtualServer">;
   readonly cached: CachedServers;
   /**
-   * Whether one of our writes has an unknown outcome. If so, a third party did not necessarily cause the differences
-   * found now.
+   * Whether one of our writes has an unknown outcome. If so, that write may have caused the differences found now, not
+   * a third party.
    */
   readonly mayBeOurs: boolean;
   readonly isOwned: (virtualServerKey: ServerKey) => boolean;
@@ -107,7 +108,7 @@ function find(servers: readonly RealServer[] | undefined, key: HostPort): RealSe
   return servers?.find((server) => realServerKey(server) === key);
 }
 
-/** If the forwarding method also differs, the change was not intended as a drain. */
+/** Whether a third party changed the weight alone. A change of the forwarding method is not a manual drain. */
 function isSetByHand(was: RealServer, found: RealServer, planned: RealServer): boolean {
   if (found.forwardingMethod !== planned.forwardingMethod) return false;
   return found.weight !== was.weight && found.weight !== planned.weight;

@@ -16,17 +16,17 @@ export interface Rejection {
   /** The errno name or a program's exit code; see `refusal-reason.ts`. */
   readonly reason: string;
   readonly error: Error;
-  /** Names of the Services that it belongs to. */
+  /** Names of the Services to which the resource belongs. */
   readonly services: readonly ServiceName[];
   /** Time of the first of the consecutive rejections (monotonic). */
   readonly sinceMs: number;
   /** Number of consecutive rejections. */
   readonly attempts: number;
-  /** When it is retried (monotonic). */
+  /** When the change is retried (monotonic). */
   readonly dueMs: number;
-  /** Whether the drain check retries it. */
+  /** Whether the drain check retries the change. */
   readonly isDrainEnd: boolean;
-  /** False for the first error that contradicts the cache. */
+  /** False for a first error that contradicts the cache, because the immediate retry may succeed. */
   readonly isReported: boolean;
 }
 
@@ -37,8 +37,8 @@ export function nextRejection(
   nowMs: number,
 ): Rejection {
   const attempts = (before?.attempts ?? 0) + 1;
-  // If the error contradicts the cache, the cache is checked and the change is retried immediately, because it may
-  // succeed.
+  // If the error contradicts the cache, the cache is checked and the change is retried immediately, because the retry
+  // may succeed.
   const isFirstContradiction = attempts === 1 && contradictsCache(error);
   return {
     subject: subjectOf(change),

@@ -6,21 +6,21 @@ import type { Status, StatusTable } from "./status-table.ts";
 
 /** A subject that drifts this many times within `windowMs` is in a reconcile conflict. */
 const conflictSize = 5;
-/** Period in which a subject's drifts are counted. A reconcile conflict ends after this period without drift. */
+/** Period in which a subject's drifts are counted. A reconcile conflict ends when this period passes without drift. */
 const windowMs = 600_000;
 /** Maximum number of drifts remembered for a subject. */
 const mostDrifts = 100;
-/** The first pause. It doubles each time the subject changes again after a repair. */
+/** The first pause. The pause doubles each time the subject drifts again after a repair. */
 const firstPauseMs = 30_000;
 const longestPauseMs = 600_000;
 /**
- * Minimum time between two repairs of a restriction, which never back off. With nf_tables, repairs of sets and rules
- * never back off either, because the kernel reports each change immediately and a repair starts no program.
+ * Minimum time between two repairs of a restriction, for which there is no back-off. With nf_tables, there is none for
+ * sets and rules either, because the kernel reports each change immediately and a repair starts no program.
  */
 const leastPauseMs = 1_000;
 /**
- * In a reconcile conflict, a resource that implements source ranges satisfies no dependency until it has existed for
- * this long.
+ * In a reconcile conflict, a resource that implements source ranges satisfies no dependency until it has existed
+ * without interruption for this long.
  */
 const trustAfterMs = 60_000;
 
@@ -41,7 +41,7 @@ export interface Repairs {
   readonly kind: DriftKind;
   /** Times of the drifts (monotonic). */
   readonly driftsAtMs: readonly number[];
-  /** Zero if there is no reconcile conflict. */
+  /** Length of the current pause, or of the last one. Zero if there is no reconcile conflict. */
   readonly pauseMs: number;
   /** When the pause ends or ended (monotonic). */
   readonly pausedUntilMs: number;
@@ -50,8 +50,8 @@ export interface Repairs {
 }
 
 /**
- * Records drifts, at most one per subject. Set repairs never back off, because rules cannot be written before the sets
- * that they refer to. `isNotified` says whether the kernel reports set and rule changes immediately.
+ * Records drifts, at most one per subject. Set repairs never back off, because rules cannot be written until the sets
+ * to which they refer exist. `isNotified` says whether the kernel reports set and rule changes immediately.
  */
 export function noteDrifts(
   table: StatusTable,
@@ -81,8 +81,8 @@ function noteDrift(
     const windowOfTrustMs = isNotified ? trustAfterMs : windowMs;
     const recent = driftsAtMs.filter((atMs) => nowMs - atMs < windowOfTrustMs);
     const isDistrusted = isLimit(subject) && recent.length >= conflictSize;
-    // The first repair is made immediately, even if the kernel rejected a different change of the subject before. The
-    // next one is made after a second.
+    // The first repair is made immediately, even if the kernel rejected a different change of the subject before.
+    // Further repairs are made at least a second after the previous drift.
     const until = (before.at(-1) ?? Number.NEGATIVE_INFINITY) + leastPauseMs;
     status.retryAtMs = until > nowMs ? until : undefined;
     status.repairs = {
@@ -104,7 +104,7 @@ const noRepairs: Pick<Repairs, "driftsAtMs" | "pauseMs" | "pausedUntilMs"> = {
   pausedUntilMs: 0,
 };
 
-/** Forgets repairs after ten minutes without drift, not counting the pause. */
+/** Forgets the repairs of subjects that have not drifted for ten minutes since their pause ended. */
 function forgetQuiet(table: StatusTable, nowMs: number): void {
   for (const status of table.values()) {
     const { repairs } = status;

@@ -1,6 +1,6 @@
 /**
- * Everything that is not as desired, and when it is retried. A resource that is as desired has no status, unless it was
- * repaired in the last ten minutes. The current time is always passed as an argument.
+ * The resources that are not as desired, and when their changes are retried. A resource that is as desired has no
+ * status, unless it was repaired in the last ten minutes. The current time is always passed as an argument.
  *
  * | status | meaning |
  * |---|---|
@@ -24,7 +24,7 @@ import { isBackingOff, type Repairs } from "./repairs.ts";
 
 export interface Status {
   readonly subject: Subject;
-  /** Its changes are pending until this time (monotonic). Undefined if it has no timed retry. */
+  /** The resource's changes are pending until this time (monotonic). Undefined if no retry is scheduled. */
   retryAtMs?: number | undefined;
   rejection?: Rejection | undefined;
   /** Withheld or retained. */
@@ -82,8 +82,9 @@ export class StatusTable {
   }
 
   /**
-   * Adds all pending and withheld resources to a scope, whether due or not, so that they are known to be missing and
-   * are created as soon as possible. Resources whose retry is due are no longer pending.
+   * Adds all pending and withheld resources to a scope, even if their retry is not due, so that the plan takes into
+   * account that they are missing, and creates them as soon as possible. Resources whose retry is due are no longer
+   * pending.
    */
   includeIn(scope: Scope, nowMs: number): void {
     for (const status of this.#byKey.values()) {
@@ -111,8 +112,8 @@ export class StatusTable {
   }
 
   /**
-   * Removes the pending changes from a plan. A change that planning touched is never pending, because it is neither a
-   * retry nor a repair.
+   * Removes the pending changes from a plan. A change whose subject planning touched is never pending, because it is
+   * neither a retry nor a repair.
    */
   defer(
     planned: readonly Change[],
@@ -135,8 +136,8 @@ export class StatusTable {
     if (this.isPending(subject, nowMs)) {
       return this.find(subject)?.rejection === undefined ? "reverted" : "refused";
     }
-    // A real server is created and removed with its virtual server. An address needs no check here, because it always
-    // waits for its link.
+    // A real server is created and removed with its virtual server, so it is also pending if its virtual server is. An
+    // address needs no such check, because it always waits for its link.
     if (subject.type !== "real-server") return undefined;
     const { virtualServer } = subject;
     return isBackingOff(this, { type: "virtual-server", virtualServer }, nowMs)
@@ -144,7 +145,7 @@ export class StatusTable {
       : undefined;
   }
 
-  /** Updates the statuses after a sync that attempted everything that was not deferred. */
+  /** Updates the statuses after a sync that attempted all changes that were not deferred. */
   note(outcomes: Outcomes, { deferred, servicesOf }: ChangePlan, nowMs: number): void {
     const withheld = [...outcomes.blocked, ...outcomes.withdrawn];
     if (this.isEmpty && withheld.length + outcomes.refused.length === 0) return;
@@ -181,7 +182,7 @@ export class StatusTable {
     return rejected;
   }
 
-  /** Called when the change was made or is no longer desired. */
+  /** Ends the rejection. Called when the change was made or is no longer desired. */
   endRejection(status: Status): void {
     status.rejection = undefined;
     status.retryAtMs = undefined;

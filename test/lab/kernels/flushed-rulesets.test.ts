@@ -193,7 +193,7 @@ function assertNamed(): void {
 }
 
 describe("nft flush ruleset", () => {
-  it("once a second: rules return at once, and neither idle nor busy masqueraded connections break", async (test) => {
+  it("once a second: rules are restored at once, and neither idle nor busy masqueraded connections break", async (test) => {
     await node.start(flags);
     const connections = await openConnections(clusterIp);
     const talking = await openConnections(clusterIp);
@@ -212,7 +212,7 @@ describe("nft flush ruleset", () => {
     for (const connection of connections) connection.reset();
   });
 
-  it("once a second: addresses with source ranges are withdrawn, and return a minute after the last flush", async () => {
+  it("once a second: addresses with source ranges are withdrawn, and are served again a minute after the last flush", async () => {
     await node.start(flags);
     const isServed = (): boolean => shell("ipvsadm -Sn").includes(`${open}:80`);
     for (let time = 0; time < 20 && isServed(); time += 1) await flushAndLook(1, 1_000);
@@ -229,7 +229,7 @@ describe("nft flush ruleset", () => {
     );
   });
 
-  it("once a minute: rules return at once, and no idle connection breaks", async (test) => {
+  it("once a minute: rules are restored at once, and no idle connection breaks", async (test) => {
     await node.start(flags);
     const connections = [...(await openConnections(clusterIp)), ...(await openConnections(open))];
     const flushes = Number(process.env["TEST_FLUSHES"] ?? countOf({ short: 4, long: 12 }));

@@ -211,7 +211,7 @@ describe("third-party nftables rules", () => {
     });
   }
 
-  it("fail the check `packets`, which names them", () => {
+  it("make the check `packets` fail, and are named there", () => {
     nft("table inet fw {\nchain input { type filter hook input priority 0; policy drop; }\n}");
     try {
       const { out } = kubeIpvs("doctor", "-o", "json");

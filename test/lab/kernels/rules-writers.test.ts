@@ -197,7 +197,7 @@ describe("rules written with nf_tables", () => {
     ],
   ];
 
-  it("stay as they are if endpoints and Services change, unless source ranges exclude the node", async () => {
+  it("do not change when endpoints and Services change, unless source ranges exclude the node", async () => {
     await inNamespace(async () => {
       const others = [sliceWith(first), balanced("other", 1, "192.168.10.0/24")];
       const daemon = await startLabDaemon([web, ...others], {

@@ -41,7 +41,7 @@ describe("a comparison of nodes", () => {
     assert.deepEqual(differences(nodeOf([rowOf()])), []);
   });
 
-  it("names what one node lacks and has", () => {
+  it("names the objects that one node lacks and those that only it has", () => {
     const reason = "drifted";
     const endpoints = [endpointRow(1), endpointRow(3)];
     const cases: readonly (readonly [Partial<ServiceRow>, string])[] = [

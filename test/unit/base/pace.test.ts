@@ -18,7 +18,7 @@ describe("a pace", () => {
     assert.deepEqual(waits(new Pace(), 1_000, 6), [0, 0, 0, 200, 400, 600]);
   });
 
-  it("allows one more for each interval that has passed, at most a burst", () => {
+  it("allows one more for each interval that has passed, up to the size of the burst", () => {
     const pace = new Pace();
     waits(pace, 0, 3);
     assert.deepEqual(waits(pace, 400, 3), [0, 0, 200]);

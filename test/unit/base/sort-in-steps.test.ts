@@ -21,7 +21,7 @@ describe("sorting in steps", () => {
     });
   }
 
-  it("lets other work run in between", () => {
+  it("lets other work run between the steps", () => {
     const texts = Array.from({ length: 5_000 }, (_, index) => String(index));
     assert.ok(sorted(texts).steps > 10);
   });

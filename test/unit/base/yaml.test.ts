@@ -61,14 +61,14 @@ describe("parseYamlDocuments reports", () => {
     });
   }
 
-  it("two equal keys without losing the document", () => {
+  it("two equal keys, and still reads the document", () => {
     const [document] = parseYamlDocuments("a: 1\nb: 1\na: 2");
     assert.deepEqual(document?.problems, [
       { line: 3, column: 1, kind: "duplicate-key", reason: "Map keys must be unique" },
     ]);
   });
 
-  it("a broken document with its line, and still reads its neighbor", () => {
+  it("a broken document with its line, and still reads the next one", () => {
     const documents = parseYamlDocuments("a: [\n---\nb: 2\n");
     assert.deepEqual(
       documents.map(({ line, value }) => ({ line, value })),

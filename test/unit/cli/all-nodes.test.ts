@@ -51,7 +51,7 @@ describe("an answer of a different version among the answers of many nodes", () 
 });
 
 describe("doctor on many nodes", () => {
-  it("warns about nodes whose daemon has another version than most", () => {
+  it("warns about nodes whose daemon has a different version than most daemons", () => {
     const report = (version: string, more: readonly object[] = []): string => {
       const checks = [
         { name: "version", verdict: "ok", evidence: `kube-ipvs ${version} is running` },

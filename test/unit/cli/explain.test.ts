@@ -218,7 +218,7 @@ describe("explain", () => {
 });
 
 describe("connections that an endpoint does not answer", () => {
-  it("are counted after two seconds, and lead to advice", () => {
+  it("are counted after two seconds, and cause advice to be printed", () => {
     const virtualServer = { protocol: "TCP", address: ip("10.96.0.10"), port: 80 } as const;
     const connection = (state: string, expiresInSeconds: number, host: string) => ({
       ...{ client: ip("10.244.1.7"), clientPort: 40_000, virtualServer, state, expiresInSeconds },

@@ -144,7 +144,7 @@ describe("the program", () => {
     assert.doesNotMatch(JSON.stringify([object, [...flags]]), /secret/);
   });
 
-  it("cleans up instead with --cleanup", async () => {
+  it("cleans up with --cleanup instead of running the daemon", async () => {
     const { code, out, calls } = await run(["--cleanup"], {
       daemon: {
         async cleanUpNode(_config, { print }) {
@@ -176,7 +176,7 @@ describe("the program", () => {
     assert.deepEqual([code, calls.map(([name]) => name)], [0, ["prepare"]]);
   });
 
-  it("writes the configuration instead with --write-config-to, before anything else", async () => {
+  it("only writes the configuration with --write-config-to", async () => {
     const args = ["--config=/config", "--write-config-to=/out", "--cleanup", "--init-only"];
     const { code, out, err, calls, files } = await run(args);
     assert.deepEqual([code, out, calls], [0, "Wrote configuration to: /out\n", []]);
@@ -184,7 +184,7 @@ describe("the program", () => {
     assert.match(files.get("/out") ?? "", /^kind: KubeProxyConfiguration$/m);
   });
 
-  it("prints its version after kube-proxy's first words", async () => {
+  it("prints its version in kube-proxy's format", async () => {
     const { code, out, calls } = await run(["--version"]);
     assert.equal(code, 0);
     assert.match(out, /^Kubernetes v1\.36\.\d+ \(kube-ipvs v\d+\.\d+\.\d+\)\n$/);
@@ -397,12 +397,12 @@ describe("a failed command", () => {
 });
 
 describe("an empty mode in a configuration file", () => {
-  it("does not fail commands that neither serve nor plan", async () => {
+  it("has no effect on commands that neither serve nor plan", async () => {
     for (const args of [["endpoint-controller"], ["drains"], ["top", "-b"], ["plan", "--cleanup"]])
       assert.doesNotMatch((await run([...args, "--config=/no-mode"])).err, /mode/, args[0]);
   });
 
-  it("fails commands that plan or check a node for a mode", async () => {
+  it("makes commands fail that plan or check a node for a mode", async () => {
     for (const args of [["plan"], ["services"], ["explain", "svc/web"], ["doctor"]]) {
       const { code, err } = await run([...args, "--config=/no-mode"]);
       assert.equal(code, 1, args[0]);

@@ -236,7 +236,7 @@ Not checked          rules of other software, routes and settings: run kube-ipvs
     );
   });
 
-  it("passes on why the daemon does not answer a query", async () => {
+  it("prints the daemon's reason for not answering a query", async () => {
     await answer(501, JSON.stringify({ kind: "Error", message: "/v1/x: iptables mode has none" }));
     assert.match((await run()).out, /\(\/v1\/x: iptables mode has none\)/);
   });

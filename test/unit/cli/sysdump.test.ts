@@ -144,7 +144,7 @@ describe("kube-ipvs explain --from-dump", () => {
     }
   });
 
-  it("fails with one line if the archive does not have them", async () => {
+  it("fails with one line if the archive does not contain the destinations", async () => {
     for (const [args, reason] of [
       [["--from-dump", path], /has no node-state \(it has plan\.json, cut\.json\)$/],
       [["--from-dump", statePath, "shop/other"], /has no Service shop\/other; kube-ipvs sysdump/],

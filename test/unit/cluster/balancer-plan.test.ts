@@ -27,14 +27,14 @@ const freeAddress = (): string => "172.20.1.0";
 const finalized = { finalizers: ["other", finalizer] };
 
 describe("A Service of type LoadBalancer", () => {
-  it("gets the finalizer first", () => {
+  it("is given the finalizer first", () => {
     assert.deepEqual(patchOf(service({ metadata: { finalizers: ["other"] } }), freeAddress), {
       path,
       change: { metadata: { resourceVersion: "7", finalizers: ["other", finalizer] } },
     });
   });
 
-  it("gets an address after the finalizer", () => {
+  it("is given an address after the finalizer", () => {
     assert.deepEqual(patchOf(service({ metadata: finalized }), freeAddress), {
       path: `${path}/status`,
       change: {

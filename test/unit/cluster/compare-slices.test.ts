@@ -38,7 +38,7 @@ describe("differencesOf", () => {
 });
 
 describe("randomObjects", () => {
-  it("are equal for equal seeds", () => {
+  it("are the same for the same seed", () => {
     assert.deepEqual(randomObjects(7, 20), randomObjects(7, 20));
     assert.notDeepEqual(randomObjects(7, 20), randomObjects(8, 20));
   });

@@ -30,6 +30,6 @@ test("a result replaces the earlier line of the same fault, even if it is descri
   );
 });
 
-test("a changed endpoint that no node served has no seconds", () => {
+test("an endpoint change that no node applied has no duration", () => {
   assert.match(withResults("", [{ ...result, seconds: undefined }]), /rebooted\tnever\t50/);
 });

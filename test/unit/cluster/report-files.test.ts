@@ -35,7 +35,7 @@ describe("The recorded cluster runs", () => {
     );
   });
 
-  it("were granted every permission that has a reason", () => {
+  it("were granted every permission for which a reason is given", () => {
     const granted = rows.map(([, , resource, verb]) => `${resource} ${verb}`);
     assert.deepEqual(
       explainedRights.filter((right) => !granted.includes(right)),

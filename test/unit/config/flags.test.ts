@@ -76,7 +76,7 @@ describe("a flag", () => {
     });
   }
 
-  it("cleanup reports nothing about the mode: leftovers of IPVS mode are removed in every mode", () => {
+  it("cleanup causes no message about the mode, because leftovers of IPVS mode are removed in every mode", () => {
     assert.deepEqual(load({ cleanup: "true" }).notices, []);
   });
 

@@ -20,7 +20,7 @@ describe("kubeadm's ConfigMap", () => {
   const folder = mkdtempSync(join(tmpdir(), "kubeadm-"));
   after(() => rmSync(folder, { recursive: true }));
 
-  it("means the defaults for every zero in config.conf, without a warning", () => {
+  it("has the default for every zero in config.conf, without a warning", () => {
     const { config, notices } = load({ "hostname-override": "n1" }, data["config.conf"]);
     const { config: defaults } = loadFile("", { "hostname-override": "n1" });
     assert.deepEqual(notices, []);

@@ -77,7 +77,7 @@ describe("a change of mode", () => {
       .filter((event) => event.includes("leftovers of IPVS mode"));
   }
 
-  it("to ipvs retries a failed removal of iptables rules, and forgets the old mode only then", async () => {
+  it("to ipvs retries a failed removal of iptables rules, and forgets the old mode only after it succeeds", async () => {
     await start("iptables");
     await daemon.stop();
     const leftovers = new Map([["IPv4", ["nat KUBE-SVC-A"]] as const]);
@@ -193,7 +193,7 @@ describe("a change of mode", () => {
     assert.equal(kernel.ipvs.peek().length, 0);
   });
 
-  it("redirects active UDP clients when their time has expired", async () => {
+  it("redirects active UDP clients at the end of the UDP drain deadline", async () => {
     const flow: Flow = {
       protocol: "UDP",
       source: podAddress,

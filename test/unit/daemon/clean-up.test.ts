@@ -330,7 +330,7 @@ describe("the plan of a clean-up", () => {
     assert.ok((plan.unusedBackend?.changes.length ?? 0) > 10);
   });
 
-  it("names chains by how rules are written, and chains in other backends by iptables", async () => {
+  it("names chains in the notation of the backend in use, and chains of other backends in that of iptables", async () => {
     const legacy = new FakeIptables(new Operations());
     putRules(legacy, iptablesModeRules);
     const kernel = await programmed();

@@ -220,7 +220,7 @@ describe("a health-check node port that a younger Service owns", () => {
 });
 
 describe("a start", () => {
-  it("reads nothing more if no address is contested, or if the record names the owner", async () => {
+  it("reads no additional kernel state if no address is contested, or if the record names the owner", async () => {
     const calm = new FakeNode({});
     calm.source.apply(claiming("young"), sliceOf("young"));
     await calm.start();

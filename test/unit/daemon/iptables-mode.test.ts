@@ -155,7 +155,7 @@ describe("iptables mode", () => {
     assert.deepEqual(lastChanges(), []);
   });
 
-  it("writes nothing if it starts on correct rules", async () => {
+  it("writes nothing if the rules are already correct when it starts", async () => {
     const before = iptablesText(kernel, "IPv4");
     await daemon.stop();
     await start();

@@ -138,7 +138,7 @@ describe("observeOnly", () => {
     assert.deepEqual(await figures("kube_ipvs_pending_changes"), []);
   });
 
-  it("plans as a start would if a Service requests a scheduler that the kernel lacks", async () => {
+  it("plans the same as a starting daemon if a Service requests a scheduler that the kernel lacks", async () => {
     const annotations = { "kube-ipvs.io/scheduler": "twos" };
     source.apply(service({ metadata: { annotations } }) as unknown as NamedObject);
     await start();

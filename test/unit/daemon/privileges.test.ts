@@ -53,7 +53,7 @@ describe("writeOomScore", () => {
   }
   const line = "/proc/self/oom_score_adj -999";
 
-  it("writes it once", async () => {
+  it("writes the score once", async () => {
     assert.deepEqual((await attempt(0)).texts, [line]);
   });
 

@@ -257,7 +257,7 @@ async function tryPair(seed: number): Promise<void> {
   assert.equal(node.state(), fresh.state(), `seed ${seed}: ${name}, ${kills} kills`);
 }
 
-describe("from any initial state, a start or a clean-up ends as on a fresh node", () => {
+describe("from any initial state, a start or a clean-up leads to the same state as on a fresh node", () => {
   for (const some of groupsOf(pairsPerTest, seeds(pairs))) {
     it(`with seeds ${some[0]} to ${some.at(-1)}`, async () => {
       for (const seed of some) await tryPair(seed);

@@ -317,7 +317,7 @@ describe("a topology preference", () => {
   const virtual = { protocol: "TCP", address: parseIpAddress("10.96.0.10"), port: 80 } as const;
   const real = { address: parseIpAddress("10.244.2.10"), port: 8080 } as const;
 
-  it("follows labels, and leaves all endpoints below the minimum", async () => {
+  it("follows labels, and does not exclude endpoints if the preferred ones are below the minimum", async () => {
     await node.start([preferring, onNodes, ...nodesIn("a", "b", "b")]);
     assert.deepEqual(weights(), [near]);
     await node.apply(...nodesIn("a", "a", "b"));
@@ -338,7 +338,7 @@ describe("a topology preference", () => {
     );
   });
 
-  it("keeps open connections to ready endpoints, and their deadline begins when they leave", async () => {
+  it("keeps open connections to ready endpoints, whose drain deadline begins when they stop being ready", async () => {
     await node.start([preferring, onNodes, ...nodesIn("a", "a", "b")]);
     node.kernel.ipvs.setConnections(virtual as never, real as never, { active: 1 });
     await node.apply(...nodesIn("a", "b", "b"));
@@ -375,7 +375,7 @@ describe("a slow start", () => {
     assert.deepEqual(await node.pass(120_000), []);
   });
 
-  it("ends with its annotation", async () => {
+  it("ends when its annotation is removed", async () => {
     await node.start([...other, slow, endpoints]);
     await node.apply(three);
     await node.apply(web());

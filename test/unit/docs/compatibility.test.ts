@@ -88,7 +88,7 @@ describe("the compatibility table", () => {
   const fields = compatibility("Fields of KubeProxyConfiguration v1alpha1");
   const gates = compatibility("Feature gates");
 
-  it("contains every flag of kube-proxy, and one that 1.31 removed", () => {
+  it("contains every flag of kube-proxy, including one that 1.31 removed", () => {
     const known = [...words(upstreamFlags), "proxy-port-range"].map((flag) => `--${flag}`);
     assert.deepEqual([...flags.keys()], known.toSorted());
   });

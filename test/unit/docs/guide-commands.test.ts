@@ -86,7 +86,7 @@ describe("commands in a guide", () => {
     });
   }
 
-  it("would fail the test with an unknown flag or target", () => {
+  it("are rejected by this test if a flag or target is unknown", () => {
     const [call = []] = argumentsOf(
       "kube-ipvs",
       "kubectl exec POD -- kube-ipvs status --no-such | cat",

@@ -39,7 +39,7 @@ describe("the security model", () => {
     });
   }
 
-  it("would fail the test with a removed test", () => {
+  it("is rejected by this test if a test that it names does not exist", () => {
     assert.ok(!isThere(path, { file: "../test/lab/image.test.ts", title: "no such title" }));
   });
 });

@@ -110,7 +110,7 @@ describe("the troubleshooting table of status messages", () => {
     });
   }
 
-  it("would fail the test with a message that has no row", () => {
+  it("is rejected by this test if a message has no row", () => {
     assert.ok(!shown.some((pattern) => pattern.test("The moon is full")));
   });
 });

@@ -917,7 +917,7 @@ describe("a check", () => {
     });
   }
 
-  it("has a case for each", () => {
+  it("has at least one case here", () => {
     const tried = new Set(cases.map(({ check }) => check));
     assert.deepEqual(
       checks.filter(({ name }) => !tried.has(name)),

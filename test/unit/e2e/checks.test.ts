@@ -19,7 +19,7 @@ describe("answers", () => {
     assert.deepEqual(reachProblems("a pod on node-1", question, answers, [backend]), []);
   });
 
-  it("list each error and each unexpected backend once", () => {
+  it("are summarized with each error and each unexpected backend once", () => {
     const stranger = { name: "backend-9", from };
     const answers = { answers: [stranger, stranger], errors: ["timeout", "timeout", "EPIPE"] };
     assert.deepEqual(reachProblems("node node-1", question, answers, [backend]), [
@@ -38,7 +38,7 @@ describe("answers", () => {
     assert.deepEqual((await silence(vantageWith([nobody]).vantage, question)).problems, []);
   });
 
-  it("to requests in one event-loop turn come from one command", async () => {
+  it("to requests in the same event-loop turn come from one command", async () => {
     const [first, second] = ["backend-0", "backend-1"].map((name) => {
       return { answers: [{ name, from }], errors: [] };
     });

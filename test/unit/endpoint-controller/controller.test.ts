@@ -84,7 +84,7 @@ function labeled(slice: ApiObject): ApiObject {
 }
 
 describe("the endpoint controller", () => {
-  it("takes zones and hints from Nodes and Services, and writes nothing on a second start", async (test) => {
+  it("derives zones and hints from Nodes and Services, and writes nothing when it is started again", async (test) => {
     const near = selecting({ spec: { trafficDistribution: "PreferSameNode" } });
     const inZone = (zone: string): ApiObject =>
       node({ labels: { "topology.kubernetes.io/zone": zone } });

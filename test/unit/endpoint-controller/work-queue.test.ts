@@ -39,7 +39,7 @@ class Stage {
 }
 
 describe("a work queue", () => {
-  it("processes a key once that is added many times in a burst", async () => {
+  it("processes a key once if it is added many times in a burst", async () => {
     const { clock, queue, begun } = new Stage();
     for (let count = 0; count < 5; count += 1) queue.add("a");
     await clock.advance(99);

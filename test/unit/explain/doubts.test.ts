@@ -156,7 +156,7 @@ describe("another program's virtual server with a firewall mark", () => {
       .append("PREROUTING", "-s 203.0.113.0/24 -j MARK --set-xmark 0x5/0xffffffff");
   };
 
-  it("gets the packets with this mark, to which masquerading adds its own", async () => {
+  it("receives packets with this mark, even if masquerading adds its own mark", async () => {
     const found = await explanationAfter(interfere, { from: stranger });
     const [packet] = found.packets;
     assert.deepEqual(packet?.deliveries[0]?.realServers, ["192.168.10.99:80"]);
@@ -168,7 +168,7 @@ describe("another program's virtual server with a firewall mark", () => {
     assert.match(adviceOn(found).join("\n"), /virtual server FWM 16389 IPv4 \(ipvsadm -D -f\)/);
   });
 
-  it("does not get other packets", async () => {
+  it("does not receive other packets", async () => {
     const found = await explanationAfter(interfere, { from: neighbor });
     assert.equal(found.packets[0]?.planned, undefined);
     assert.deepEqual(found.packets[0]?.deliveries[0]?.realServers, ["10.244.1.5:8080"]);

@@ -282,7 +282,7 @@ describe("explain with third-party nftables rules", () => {
     assert.equal(packet?.losses[0]?.isCertain, false);
   });
 
-  it("treats answers as packets of established connections", async () => {
+  it("treats replies as packets of established connections", async () => {
     // Conntrack states are bits: new is 8, established is 2.
     const state = (bit: number) => [
       load({ from: "ct", key: 0 }),
@@ -348,7 +348,7 @@ describe("explain with third-party nftables rules", () => {
     assert.deepEqual([await on("eth0"), await on("eth1")], ["dropped", "balanced"]);
   });
 
-  it("evaluates egress chains of the link through which packets or their answers leave", async () => {
+  it("evaluates egress chains of the link through which packets or their replies leave", async () => {
     const on = async (device: string, rule: readonly NftExpression[]) => {
       const nft = ruleset({ hook: "EGRESS", rules: { drop: [...rule, verdict("drop")] } });
       const baseChains = nft.baseChains.map((one) => ({ ...one, devices: [device] }));
@@ -448,7 +448,7 @@ describe("explain with third-party nftables rules", () => {
     assert.equal(await verdictAt("OUTPUT", -300), "balanced");
   });
 
-  it("follows answers out of this node, also those of a local process", async () => {
+  it("follows replies out of this node, including those of a local process", async () => {
     const summaryWith = async (
       hook: NftHook,
       mode: string,
@@ -524,14 +524,14 @@ describe("explain with third-party nftables rules", () => {
     assert.ok(toItself.packets[0]?.path.every(({ isMaybe }) => isMaybe !== true));
   });
 
-  it("survives being recorded in an archive", () => {
+  it("reports the same from an archive", () => {
     const nft = ruleset({ rules: { drop: port80 }, sets: { ports: ports([80, false]) } });
     const node = { facts: { kind: "PlanFacts" }, states: new Map([["IPv4", { nft }]]) };
     const recorded = node as unknown as RecordedNode;
     assert.deepEqual(readRecorded(recordedText(recorded)), recorded);
   });
 
-  it("does not apply NAT chains to answers", async () => {
+  it("does not apply NAT chains to replies", async () => {
     const answers = [load({ from: "ct", key: 1 }), compare(1), verdict("drop")];
     const nft = ruleset({ hook: "PREROUTING", rules: { drop: answers } });
     const baseChains = nft.baseChains.map((one) => ({ ...one, isNat: true }));
@@ -539,7 +539,7 @@ describe("explain with third-party nftables rules", () => {
     assert.match((await explainedWith(nft)).summary, /replies are dropped/);
   });
 
-  it("follows the answers of routed packets", async () => {
+  it("follows the replies to routed packets", async () => {
     const host = { protocol: "TCP", address: ip("192.168.99.1"), port: 22 } as const;
     const summaryWith = async (state: number) => {
       const rule = [load({ from: "ct", key: 0 }), compare(state, 0, 0, 0), verdict("drop")];
@@ -554,7 +554,7 @@ describe("explain with third-party nftables rules", () => {
     assert.match(await summaryWith(4), /are routed on through eth0/);
   });
 
-  it("evaluates the rest of a register as unknown after a value that is not known", async () => {
+  it("treats the rest of a register as unknown after an unknown value", async () => {
     const other = [
       load({ from: "meta", key: 7 }),
       { ...load({ from: "meta", key: 99 }) },

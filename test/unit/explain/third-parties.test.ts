@@ -84,7 +84,7 @@ for (const mode of ["ipvs", "iptables"]) {
       assert.match(found.summary, /are dropped by mangle other-rules: -s 192\.168\.10\.0\/24 /);
     });
 
-    it("names a rule that drops pods' answers", async () => {
+    it("names a rule that drops replies from pods", async () => {
       const found = await verdictAfter(
         (onNode) => table(onNode, "raw").append("PREROUTING", "-s 10.244.1.5/32 -j DROP"),
         "node",
@@ -94,7 +94,7 @@ for (const mode of ["ipvs", "iptables"]) {
       assert.match(found.summary, /its replies are dropped by raw PREROUTING: -s 10\.244\.1\.5/);
     });
 
-    it("names a rule that drops only packets after the answer", async () => {
+    it("names a rule that drops only packets after the first reply", async () => {
       for (const match of ["--tcp-flags SYN,ACK ACK", "-m conntrack --ctstate ESTABLISHED"]) {
         const found = await verdictAfter(
           (onNode) => table(onNode, "mangle").append("OUTPUT", `-p tcp -m tcp ${match} -j DROP`),
@@ -169,7 +169,7 @@ describe("explain in IPVS mode", () => {
     assert.match(found.summary, /are balanced over 1 of 1 endpoint and masqueraded$/);
   });
 
-  it("drops packets from a link that does not lead back to the client if rp_filter is strict there", async () => {
+  it("reports that a strict rp_filter drops packets from a link that does not lead back to the client", async () => {
     const strict = async (link: string): Promise<string> =>
       await summaryThrough(link, {
         "net/ipv4/conf/all/rp_filter": "1",
@@ -204,7 +204,7 @@ describe("explain in IPVS mode", () => {
     });
   });
 
-  it("reports that packets from a client without a route back get no answer", async () => {
+  it("reports that a client without a route back receives no reply", async () => {
     await withNode(objects, async (onNode) => {
       onNode.kernel.sysctl.values.set("net/ipv4/ip_forward", "1");
       const find = async (address: IpAddress) =>
@@ -259,7 +259,7 @@ describe("explain in IPVS mode", () => {
     });
   });
 
-  it("reports answers that a routing rule drops", async () => {
+  it("reports replies that a routing rule drops", async () => {
     await withNode(objects, async (onNode) => {
       const asked: string[] = [];
       const find: Routes["find"] = async (address, arrival) => {
@@ -279,7 +279,7 @@ describe("explain in IPVS mode", () => {
     });
   });
 
-  it("evaluates ports, interfaces and TCP flags in third-party rules, and chains without return", async () => {
+  it("evaluates ports, interfaces and TCP flags in third-party rules, and jumps with -g", async () => {
     const filtered = async (chain: "INPUT" | "FORWARD", ...rules: readonly string[]) =>
       await verdictAfter((onNode) => {
         const filter = table(onNode, "filter");
@@ -499,7 +499,7 @@ describe("explain in IPVS mode", () => {
     assert.match(summary, /are dropped behind IPVS by raw OUTPUT: -d 10\.244\.1\.5\/32 -j DROP$/);
   });
 
-  it("reports that a node with forwarding disabled loses the answers", async () => {
+  it("reports that replies are lost on a node with forwarding disabled", async () => {
     const { summary } = await verdictAfter(
       ({ kernel }) => kernel.sysctl.values.set("net/ipv4/ip_forward", "0"),
       client,
@@ -514,7 +514,7 @@ describe("explain in IPVS mode", () => {
     assert.match(summary, /route_localnet is 0, so this node drops replies to 127\.0\.0\.1$/);
   });
 
-  it("reports that a loopback client does not get the rejection of a packet to another host", async () => {
+  it("reports that a loopback client does not receive the rejection of a packet to another host", async () => {
     const reject = (onNode: FakeNode): void =>
       table(onNode, "filter").append("OUTPUT", "-p tcp -m tcp --dport 8080 -j REJECT");
     assert.equal((await verdictAfter(reject, ip("127.0.0.1"))).verdict, "dropped");

@@ -32,7 +32,7 @@ describe("a change to the whole machine", () => {
     }
   });
 
-  it("has the guard in each file that makes one", () => {
+  it("is guarded in each file that makes such a change", () => {
     const files = readdirSync(tests, { recursive: true, encoding: "utf8" }).filter(
       (name) => name.endsWith(".ts") && !/^(unit|lab-boot|golden)\//.test(name),
     );

@@ -34,7 +34,7 @@ describe("states", () => {
     }
   });
 
-  it("equal themselves", () => {
+  it("do not differ from themselves", () => {
     for (const { name, state } of recorded) assert.deepEqual(compareStates(state, state), [], name);
   });
 

@@ -91,7 +91,7 @@ describe("the lab", () => {
     });
   });
 
-  it("is neither if LAB=host finds no IPVS, or LAB has another value", () => {
+  it("is not started if LAB=host finds no IPVS, or if LAB has any other value", () => {
     const withoutIpvs: LabSources = { ...withIpvs, hostHasIpvs: () => false };
     assert.deepEqual(findLab({ LAB: "host" }, withoutIpvs), {
       kind: "none",

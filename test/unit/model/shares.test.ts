@@ -183,7 +183,7 @@ describe("Services of a namespace above its limit", () => {
     assert.deepEqual(cluster.limited, ["a/young namespace-limit"]);
   });
 
-  it("are planned again if their share changes, and no others", () => {
+  it("are planned again if their share changes, but no other Services are", () => {
     const cluster = new Cluster();
     const old = sized("a/old", 1, 9, 1);
     cluster.put(old, sized("a/young", 2, 4, 3), sized("b/web", 1, 0));

@@ -36,7 +36,7 @@ describe("MessageWriter", () => {
     assert.equal(view.getUint32(0, true), 0);
   });
 
-  it("leaves no bytes of earlier messages in padding, zeros and ends of texts", () => {
+  it("leaves no bytes of earlier messages in padding, in zeroed fields or after texts", () => {
     const writer = new MessageWriter();
     writer.bytes(new Uint8Array(64).fill(0xff));
     writer.clear();

@@ -50,7 +50,7 @@ describe("the npm package netlink", () => {
     assert.equal(addons, "[]");
   });
 
-  it("would be detected in every form of import", () => {
+  it("is detected in every form of import", () => {
     const ways = [
       'import { x } from "netlink";',
       'import "netlink";',

@@ -513,7 +513,7 @@ describe("dump", () => {
     assert.equal(decoded, 1);
   });
 
-  it("ends at a piece that the socket failed to receive", async () => {
+  it("fails if the socket cannot receive a piece", async () => {
     const { transport } = open((requests, count) => {
       if (count > 0) return { errno: ENOBUFS, replies: new Uint8Array(0) };
       const sequence = sequenceOf(requests);
@@ -552,7 +552,7 @@ describe("dumpMany", () => {
     ]);
   });
 
-  it("requests the rest if the replies are long, or the requests are many", async () => {
+  it("continues with further calls if replies are long or there are many requests", async () => {
     for (const [count, width] of [
       [700, 1],
       [300, 500],

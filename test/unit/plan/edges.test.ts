@@ -81,7 +81,7 @@ describe("rules", () => {
     );
   });
 
-  it("exclude the node, whichever of its own addresses it connects from", () => {
+  it("exclude the node, whichever of its addresses it connects from", () => {
     assert.deepEqual(added({ strictSourceRanges: true }), [
       "KUBE-IPVS-OUT-FILTER -m addrtype --src-type LOCAL -m ipvs --vproto 6 --vaddr 203.0.113.10 --vport 80 -j DROP",
     ]);

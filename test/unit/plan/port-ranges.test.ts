@@ -163,7 +163,7 @@ describe("a port range", () => {
     ]);
   });
 
-  it("is not served at an address of the node, where it would take the ports of processes", () => {
+  it("is not served at an address of the node, where it would capture traffic to local processes", () => {
     const options = planOptions({
       portRangeMarks,
       families: new Map([["IPv4", familyOptions("IPv4", { nodeAddresses: new Set([external]) })]]),
@@ -173,7 +173,7 @@ describe("a port range", () => {
     assert.notEqual(desired.virtualServer(toServerKey("UDP 203.0.113.10:5060")), undefined);
   });
 
-  it("belongs to one of the Services that request the address, and the other is told", () => {
+  it("belongs to one of the Services that request the address, which is reported for the other Service", () => {
     const [one, other] = ["a", "b"].map((name) =>
       voice({
         ...serviceRecord({}),

@@ -47,11 +47,11 @@ function outcome(
 }
 
 describe("a topology preference", () => {
-  it("leaves the endpoints on Nodes with this node's value", () => {
+  it("excludes endpoints on Nodes whose label value differs from this node's", () => {
     assert.equal(outcome(endpointsOn("near", "far", "far", "")), "applied: near");
   });
 
-  it("leaves all endpoints if the preferred ones are below their minimum share", () => {
+  it("excludes no endpoint if the preferred ones are below their minimum share", () => {
     // One of four Nodes prefers them. Half of its fair share is an eighth of the endpoints.
     const far = Array.from({ length: 7 }, () => "far");
     assert.equal(outcome(endpointsOn("near", ...far)), "applied: near");
@@ -77,7 +77,7 @@ describe("a topology preference", () => {
     assert.match(outcome(endpoints, factsWith({ nodeNames, nodeCount: 4 })), /^overflow/);
   });
 
-  it("leaves all endpoints without a rack, a list of Nodes, or a near endpoint", () => {
+  it("excludes no endpoint without a label on this Node, a list of Nodes, or a preferred endpoint", () => {
     const two = endpointsOn("near", "far");
     assert.equal(outcome(two, factsWith({ nodeNames: new Set() })), "no-label: near far");
     assert.equal(outcome(two, noTuningFacts), "nodes-unknown: near far");
@@ -100,7 +100,7 @@ describe("a topology preference", () => {
     );
   });
 
-  it("keeps both sides of a canary", () => {
+  it("keeps endpoints both in and outside the canary group", () => {
     const canary = { by: "slice", name: "new", percent: 10 } as const;
     const old = [endpointOn("near", 1), endpointOn("far", 2)];
     const farCanary = endpointOn("far-2", 3, { slice: "new" });
@@ -118,7 +118,7 @@ describe("a topology preference", () => {
     );
   });
 
-  it("always leaves weight if there was any", () => {
+  it("never excludes all endpoints that have a weight", () => {
     const names = fc.constantFrom("near", "far", "");
     const one = fc.record({
       nodeName: names,

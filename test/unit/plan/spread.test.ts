@@ -64,7 +64,7 @@ describe("bursts of 50 nodes", () => {
 });
 
 describe("the order of a node", () => {
-  it("is a permutation, and always the same", () => {
+  it("is a permutation that is the same each time", () => {
     const [all, node = ""] = [endpoints(300), nodes[0]];
     const spread = keys(spreadByNode(all, node));
     assert.deepEqual(spread.toSorted(), keys(all).toSorted());

@@ -228,7 +228,7 @@ describe("tunnel forwarding", () => {
     );
   });
 
-  it("serves other Nodes' node ports by all endpoints if none is local, because nothing else does", () => {
+  it("serves other Nodes' node ports by all endpoints if none is local, because no ordinary virtual server does", () => {
     const desired = planned(remote, atNodePort);
     assert.deepEqual(
       serverOf(desired, "in"),

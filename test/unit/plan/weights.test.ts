@@ -96,7 +96,7 @@ describe("weights of real servers", () => {
     });
   });
 
-  it("are 0 for ejected endpoints, as long as a third or less have weight 0", () => {
+  it("are 0 for ejected endpoints, as long as at most a third of the endpoints have weight 0", () => {
     const sizes = fc.integer({ min: 1, max: 50 });
     fc.assert(
       fc.property(sizes, fc.func(fc.boolean()), fc.nat(3), (size, isOut, zeroSlices) => {
@@ -112,7 +112,7 @@ describe("weights of real servers", () => {
     );
   });
 
-  it("are not changed by ejections if the scheduler would refuse connections", () => {
+  it("are not changed by ejections if the scheduler would then reject connections", () => {
     const isEjected = (): boolean => true;
     const tuning = { outlierEjectionMs: 30_000 } as const;
     const endpoints = endpointsOf(slice("a", 1, 3));
@@ -169,7 +169,7 @@ describe("weights of real servers", () => {
     assert.ok(large > 6_000 && ofCanary > 6_000);
   });
 
-  it("give a canary all or nothing, and zero to endpoints without weight", () => {
+  it("can give a canary all or no connections, and are zero for endpoints without weight", () => {
     const canary = { by: "slice", name: "a", percent: 100 } as const;
     assert.deepEqual(weights(three, { canary }), [1, 0, 0]);
     assert.deepEqual(weights(three, { canary: { ...canary, percent: 0 } }), [0, 1, 1]);

@@ -133,7 +133,7 @@ describe("diffRules writes", () => {
     assert.deepEqual(changesOf(cached), []);
   });
 
-  it("nothing, without a comparison, while the plan is the written one", () => {
+  it("nothing, without comparing rules, while the plan is the one that was written", () => {
     const cached = cachedFrom({});
     cached.plan = planned;
     assert.deepEqual(changesOf(cached), []);

@@ -85,7 +85,7 @@ describe("a drain", () => {
     assert.equal(bench.reconciler.needsDrainCheck, false);
   });
 
-  it("continues while its connections cannot be counted, which is a failure, and removes nothing", async () => {
+  it("continues while its connections cannot be counted, which is reported as a failure", async () => {
     bench.kernel.ipvs.setConnections(server, leaving, {});
     const isCount = ({ action }: Operation): boolean => action === "list-real-servers";
     const heal = bench.kernel.operations.failWhere(isCount, errno.EBUSY);
@@ -388,7 +388,7 @@ describe("a real server without connections", () => {
   });
 });
 
-it("is checked in groups if there are very many", async () => {
+it("drains are checked in groups if there are very many", async () => {
   const bench = benchOn(new FakeKernel());
   const addressOf = (index: number) => ip(`10.96.${1 + Math.floor(index / 250)}.${index % 250}`);
   const indices = Array.from({ length: 2_100 }, (_, index) => index);

@@ -375,7 +375,7 @@ describe("drift", () => {
     assert.ok(kernel.operations.texts().includes("ipvs virtual-server-create TCP 10.96.0.77:80"));
   });
 
-  it("of whole tables is each chain and each jump, repaired with one restore", async () => {
+  it("of whole tables is reported for each chain and each jump, and repaired with one restore", async () => {
     const before = iptablesText(kernel, "IPv4");
     for (const table of ["nat", "filter"] as const) kernel.iptables.table("IPv4", table).flush();
     kernel.operations.clear();

@@ -58,7 +58,7 @@ async function refuse(action: string, failure: Failure): Promise<void> {
   assert.notEqual(rejected.length, 0);
 }
 
-it("a start lists everything, and requests no virtual server individually", async () => {
+it("the first sync lists everything, and requests no virtual server individually", async () => {
   const started = new Bench();
   started.put(a, [there]);
   watchReads(started.kernel);
@@ -192,7 +192,7 @@ async function wantedState(): Promise<string> {
 }
 
 for (const read of ["find", "list-sets", "list-virtual-servers", "read-real-servers", "observe"]) {
-  it(`a start that fails to read reads again, and writes nothing before: ${read}`, async () => {
+  it(`a first sync that could not read is repeated, and writes nothing before it has read: ${read}`, async () => {
     bench = new Bench();
     bench.put(a, [there, more]);
     bench.put(b, [there]);

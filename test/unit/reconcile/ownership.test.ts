@@ -734,7 +734,7 @@ it("of kube-ipvs in an excluded network are served again when a Service claims t
   assert.match(bench.state(), /10\.96\.0\.10:80 -r 10\.244\.2\.12:8080/);
 });
 
-it("of kube-ipvs in an excluded network are recorded before their entries are removed, and stay", async () => {
+it("of kube-ipvs in an excluded network are recorded before their entries are removed, and are kept", async () => {
   const record = keptRecord();
   const ownership = {
     foreignVirtualServers: "keep",

@@ -71,7 +71,7 @@ describe("Reconciler", () => {
     assert.deepEqual(await bench.writes(true), []);
   });
 
-  it("writes nothing when it starts on a correct kernel", async () => {
+  it("writes nothing at startup if the kernel state is already correct", async () => {
     bench.put(a, [here]);
     await bench.sync();
     const restarted = new Bench(bench.kernel);
@@ -424,7 +424,7 @@ describe("Reconciler", () => {
     });
   }
 
-  it("treats only the first sync as the first one, regardless of failed requests", async () => {
+  it("treats only its first sync as a first sync, regardless of failed requests", async () => {
     const udp = serviceRecord({ ports: [portRecord({ protocol: "UDP" })] });
     bench.put(udp, [there]);
     const isDeletion = ({ kind }: Change): boolean => kind === "conntrack-delete";
@@ -471,7 +471,7 @@ describe("Reconciler", () => {
     });
   }
 
-  it("finds by a contradiction what a third party removed, and restores it", async () => {
+  it("finds and restores an object that a third party removed if a rejection contradicts the cache", async () => {
     bench.put(a, [there]);
     bench.put(serviceRecord({ name: "default/b", clusterIps: [ip("10.96.0.11")] }), [there]);
     await bench.sync();

@@ -90,7 +90,7 @@ describe("a scope", () => {
     assert.equal(touched.setEntries.get("KUBE-IPVS-IPS")?.size, 1);
   });
 
-  it("is everything once a full comparison is requested", () => {
+  it("contains all keys after a full comparison is requested", () => {
     const scope = new Scope();
     scope.include(touched);
     scope.areAllServers = true;

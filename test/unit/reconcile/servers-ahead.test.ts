@@ -49,7 +49,7 @@ describe("servers that are read before the first sync", () => {
     read = noteReads(kernel);
   });
 
-  it("are read once, regardless of the number of readers, and a correct kernel is not written", async () => {
+  it("are read once, regardless of the number of readers, and cause no writes if the kernel state is correct", async () => {
     const [one, other] = await Promise.all([
       restarted.reconciler.serversAhead.read(),
       restarted.reconciler.serversAhead.read(),
@@ -92,14 +92,14 @@ describe("servers that are read before the first sync", () => {
     assert.deepEqual(read, [...names.map(keyOf), virtualServerKey(virtualServer)]);
   });
 
-  it("are read again if the reading is too old", async () => {
+  it("are read again if the result is too old", async () => {
     await restarted.reconciler.serversAhead.read();
     await restarted.clock.advance(60_001);
     assert.deepEqual(await restarted.writes(), []);
     assert.deepEqual(read, [...names, ...names].map(keyOf));
   });
 
-  it("are read again for one reader if the reading is too old", async () => {
+  it("are read again for a single reader if the result is too old", async () => {
     const { serversAhead } = restarted.reconciler;
     const early = await serversAhead.read();
     kernel.ipvs.interfere({ kind: "virtual-server-remove", before: idOf("a") });

@@ -38,7 +38,7 @@ function isServed(): boolean {
 describe("a Service whose source ranges the kernel rejects", () => {
   beforeEach(() => bench.put(closed, endpoints));
 
-  it("is withdrawn in the same sync, alone, and served once they are accepted", async () => {
+  it("is the only one withdrawn in the same sync, and is served when the kernel accepts them", async () => {
     const { operations } = bench.kernel;
     const heal = operations.failWhere(isAddOf("KUBE-LOAD-BALANCER-FW"), noMemory);
     const writes = await bench.writes();

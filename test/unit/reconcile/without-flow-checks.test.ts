@@ -21,7 +21,7 @@ const change: Change = {
   reason: "unwanted",
 } as Change;
 
-it("a correct kernel needs no change, regardless of UDP Services", () => {
+it("no change is planned if the kernel state is correct, even with UDP Services", () => {
   assert.deepEqual(withoutFlowChecks({ ...emptyPlan, changes: [check] }).changes, []);
 });
 

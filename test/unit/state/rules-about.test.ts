@@ -66,7 +66,7 @@ describe("rules about a destination", () => {
     );
   });
 
-  it("stay if they cannot be read", () => {
+  it("are kept if they cannot be parsed", () => {
     const about = chainsAbout([web], (key) => (key === "nat OUTPUT" ? [{}] : undefined));
     assert.deepEqual([...about.values()], [[{}]]);
   });

@@ -77,7 +77,7 @@ describe("the fake kernel", () => {
     await ipvs.apply(create(82));
   });
 
-  it("stops in the middle of a request as if the process was killed", async () => {
+  it("stops in the middle of a request as if the process had been killed", async () => {
     const { ipvs, link, operations } = new FakeKernel();
     operations.crashAt(2);
     await assert.rejects(ipvs.apply(create(80, 81, 82)), FakeCrash);

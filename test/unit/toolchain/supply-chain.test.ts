@@ -93,7 +93,7 @@ describe("the licenses of the bundle", () => {
     for (const { name, license } of parties) assert.ok(acceptedLicenses.has(license), name);
   });
 
-  it("stop the build if a package has none", (test) => {
+  it("make the build fail if a package has none", (test) => {
     const folder = copyOf(test);
     cpSync(join(project, "package.json"), join(folder, "package.json"));
     assert.equal(readThirdParty(folder).license, "Apache-2.0");

@@ -61,7 +61,7 @@ describe("session affinity", () => {
     assert.deepEqual(chosen(made, 1, "one", 29_998), ["c"]);
   });
 
-  it("gives a client a new backend if its own is gone or unreachable", () => {
+  it("gives a client a new backend if its own no longer exists or is unreachable", () => {
     const made = balancer(["a", "b", "c"], 10);
     chosen(made, 1, "one");
     made.update(backends("b", "c"), 10);
@@ -70,7 +70,7 @@ describe("session affinity", () => {
     assert.deepEqual(chosen(made, 1, "one"), ["b"]);
   });
 
-  it("ends when the Service has none anymore, and forgets clients after the timeout", () => {
+  it("ends when the Service no longer requests it, and forgets clients after the timeout", () => {
     const made = balancer(["a", "b"], 10);
     for (const client of ["1", "2", "3"]) made.next(client, Number(client) * 1_000);
     made.forgetExpired(12_000);

@@ -29,7 +29,7 @@ class Client {
 }
 
 describe("UDP datagrams", () => {
-  it("of one client reach one backend from one port, and those of another the next backend", async (test) => {
+  it("of one client reach one backend from one port, and those of another client reach the next backend", async (test) => {
     const backends = [await udpServer(test, "a"), await udpServer(test, "b")];
     const stage = new ProxierStage(test);
     const port = await stage.serve(listenerFor(backends, udp));
@@ -54,7 +54,7 @@ describe("UDP datagrams", () => {
     assert.match(await client.ask(port, "x"), /^b/);
   });
 
-  it("reach another backend if the port of theirs is closed", async (test) => {
+  it("reach another backend if the port of their backend is closed", async (test) => {
     const stage = new ProxierStage(test);
     const backends = [await closedPort(), await udpServer(test, "b")];
     const port = await stage.serve(listenerFor(backends, udp));
@@ -66,7 +66,7 @@ describe("UDP datagrams", () => {
     assert.match(await client.ask(port, "x"), /^b/);
   });
 
-  it("reach another backend if theirs no longer serves, however often they arrive", async (test) => {
+  it("reach another backend if their backend no longer serves, however often they arrive", async (test) => {
     const backends = [await udpServer(test, "a"), await udpServer(test, "b")];
     const stage = new ProxierStage(test, { udpTimeoutMs: 60_000 });
     const port = await stage.serve(listenerFor(backends, udp));

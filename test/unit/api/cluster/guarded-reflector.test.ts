@@ -86,7 +86,7 @@ describe("a list after a gap in the history", () => {
     assert.equal(stage.connection.latest.query["resourceVersion"], "12");
   });
 
-  it("without any object removes nothing, either, however few objects existed", async (test) => {
+  it("without any object also removes nothing, however few objects existed", async (test) => {
     const stage = new Stage(test);
     await stage.list("10", sliceOf("a", 1));
     stage.told.take();

@@ -46,7 +46,7 @@ describe("a list is quarantined", () => {
     assert.equal(isHeld(0, 0, 50, 0), false);
   });
 
-  it("because of the missing addresses, regardless of additional ones", () => {
+  it("because of missing addresses, whether or not it has additional ones", () => {
     assert.equal(countMissing(addresses(20), addresses(20, 5)), 5);
     assert.equal(countMissing(addresses(20), addresses(0)), 20);
   });

@@ -67,7 +67,7 @@ describe("the taint kube-ipvs/not-ready", () => {
     assert.equal(connection.requests.length, 0);
   });
 
-  it("is removed again if it is added while Services work", async () => {
+  it("is removed again if it is added while Services are being served", async () => {
     taint.noteReady();
     taint.noteNode(nodeWith(0));
     await answer(200);
@@ -122,7 +122,7 @@ describe("the taint kube-ipvs/not-ready", () => {
     assert.equal(connection.requests.length, 3, "an unanswered request ends after ten seconds");
   });
 
-  it("is not retried once the Node is gone or the program stops", async () => {
+  it("is not retried after the Node was deleted or the program stops", async () => {
     taint.noteReady();
     taint.noteNode(nodeWith(0));
     await answer(500);

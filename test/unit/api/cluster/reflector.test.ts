@@ -188,7 +188,7 @@ describe("a reflector's requests", () => {
     assert.deepEqual(stage.told.take(), ["+services default/web"]);
   });
 
-  it("list again after the server failed a watch three times", async (test) => {
+  it("list again after three failures of a watch", async (test) => {
     const stage = new Stage(test);
     (await stage.toWatch()).send("{nonsense\n");
     for (const _ of [1, 2]) {
@@ -222,7 +222,7 @@ describe("a reflector's requests", () => {
     );
   });
 
-  it("list without pages after pages that never ended", async (test) => {
+  it("list without pages if the server's pages never end", async (test) => {
     const stage = new Stage(test);
     for (const _ of [1, 2]) {
       await stage.settle();
@@ -590,7 +590,7 @@ describe("an API server that does not know the field selector", () => {
     assert.equal(stage.query["fieldSelector"], undefined);
   });
 
-  it("gets the same request after a pause if a 400 has a different reason", async (test) => {
+  it("receives the same request again after a pause if it answers 400 for a different reason", async (test) => {
     const stage = new Stage(test);
     await refuse(stage, "limit must be positive");
     assert.equal(stage.requestCount, 1);
@@ -599,7 +599,7 @@ describe("an API server that does not know the field selector", () => {
     assert.deepEqual(stage.lines, ["warn Cannot read from the API server, retrying"]);
   });
 
-  it("gets the request after a pause if it rejects that message again", async (test) => {
+  it("receives the request again after a pause if it rejects the field selector a second time", async (test) => {
     const stage = new Stage(test);
     await refuse(stage, unknownSelectors[0] as string);
     await refuse(stage, unknownSelectors[0] as string);

@@ -33,7 +33,7 @@ async function answer(status: object, code = 201): Promise<void> {
 }
 
 describe("access to a page", () => {
-  it("is allowed if the API server knows the token and grants its user the path", async () => {
+  it("is allowed if the API server accepts the token and allows its user to request the path", async () => {
     const access = ask();
     await answer({ authenticated: true, user });
     await answer({ allowed: true });

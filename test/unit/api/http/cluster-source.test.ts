@@ -65,7 +65,7 @@ describe("objects from an API server", () => {
     }
   });
 
-  it("are those for the proxy with this name", async (test) => {
+  it("include only Services for the proxy with this name", async (test) => {
     const label = "service.kubernetes.io/service-proxy-name";
     const { server, told } = await startCluster(test, {
       serviceProxyName: "trial",
@@ -253,7 +253,7 @@ describe("a watch", () => {
 });
 
 describe("an API server that is unreachable", () => {
-  it("is used again when it returns, and equal objects are not reported again", async (test) => {
+  it("is used again when it is reachable, and unchanged objects are not reported again", async (test) => {
     const first = await startCluster(test, { objects: [service(), service({ name: "b" })] });
     const { port } = new URL(first.server.url);
     first.told.take();
@@ -267,7 +267,7 @@ describe("an API server that is unreachable", () => {
     assert.deepEqual([...first.told.take()].sort(), ["+services default/c", "-services default/b"]);
   });
 
-  it("is awaited if it was never reachable", async (test) => {
+  it("is waited for if it was never reachable", async (test) => {
     const placeholder = await ApiServer.start();
     const { port } = new URL(placeholder.url);
     await placeholder.stop();

@@ -73,7 +73,7 @@ function isEqual(left: ReadonlyMap<string, unknown>, right: ReadonlyMap<string, 
   }
 }
 
-describe("after a storm of changes and faults, the listener has the server's objects", () => {
+describe("after many changes and faults, the listener has the same objects as the server", () => {
   for (const seed of [1, 2, 3]) {
     it(`storm ${seed}`, async (test) => {
       const { server, told } = await startCluster(test, { speed: 5000 });

@@ -106,7 +106,7 @@ describe("a folder with Pods", () => {
     assert.equal(endpoints(told).length, 2);
   });
 
-  it("gives up the name of a generated slice if the folder gets a slice with this name", async (test) => {
+  it("renames a generated slice if the folder gets a slice with the same name", async (test) => {
     const folder = await ManifestFolder.make(test, { "all.yaml": yaml(selecting(), pod()) });
     const { source, told } = await startedSource(test, folder);
     const [made] = [...told.slices.keys()];

@@ -91,7 +91,7 @@ describe("a folder of manifests", () => {
     );
   });
 
-  it("reports only what changed", async (test) => {
+  it("reports only changed objects", async (test) => {
     const folder = await ManifestFolder.make(test, { "a.yaml": yaml(service(), endpointSlice()) });
     const { source, told } = await startedSource(test, folder);
     told.take();

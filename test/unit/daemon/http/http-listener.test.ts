@@ -188,7 +188,7 @@ describe("HttpListener with a port in use", () => {
     assert.equal((await fetch(`http://127.0.0.1:${port}/`)).status, 200);
   });
 
-  it("rejects the start if requested", async () => {
+  it("rejects start() if failures are fatal", async () => {
     const { port } = await busyPort();
     const address = { address: loopback, port };
     const { listener, clock } = listenerWith({ address, isFailureFatal: true });

@@ -176,7 +176,7 @@ describe("/flagz and /statusz", () => {
 describe("the debug pages", () => {
   const profiling = { enableProfiling: true };
 
-  it("answer only requests from this node", async () => {
+  it("are served only to requests from this node", async () => {
     const { ask } = server(profiling);
     const { status } = await ask("/debug/pprof/heap", { isFromThisNode: false });
     assert.equal(status, 403);

@@ -93,7 +93,7 @@ async function nextCheck(isDone: () => boolean): Promise<void> {
 }
 
 describe("the secure metrics server", () => {
-  it("speaks TLS, and answers a client whose token is allowed to get the path", async () => {
+  it("uses TLS, and answers a client whose token's user is allowed to request the path", async () => {
     await listener.start();
     const page = await fetchPage("Bearer abc");
     assert.deepEqual(page, {
@@ -105,7 +105,7 @@ describe("the secure metrics server", () => {
     assert.deepEqual(asked, [{ path: "/metrics", verb: "get", token: "abc" }]);
   });
 
-  it("refuses a request without a bearer token, and does not ask about it", async () => {
+  it("rejects a request without a bearer token, and does not ask the API server about it", async () => {
     await listener.start();
     for (const header of [undefined, "Basic YTpi", "Bearer", "Bearer a b"]) {
       const { status, body, challenge } = await fetchPage(header);

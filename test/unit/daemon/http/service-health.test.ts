@@ -146,7 +146,7 @@ describe("ServiceHealthServers", () => {
     }
   });
 
-  it("leave a port to the Service that has it when an older one requests it, until it gives up the port", async () => {
+  it("leave a port to the Service that has it when an older Service requests it, until the owner gives it up", async () => {
     await serve(1, young);
     await serve(1, old);
     assert.match(await (await ask()).text(), /"name": "a"/);

@@ -119,7 +119,7 @@ describe("LocalhostNodePorts", () => {
     assert.notEqual(seen[0], seen[1]);
   });
 
-  it("reports a node port that cannot be opened, and serves the others", async () => {
+  it("reports a node port that cannot be opened, and serves all other node ports", async () => {
     const taken = createServer().listen(port, loopback);
     await once(taken, "listening");
     await serve(port);

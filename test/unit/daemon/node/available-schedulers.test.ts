@@ -28,7 +28,7 @@ function openSchedulers(present: readonly string[], extra: readonly string[] = [
 }
 
 describe("schedulers that Services name", () => {
-  it("never reach the kernel unless Linux or the administrator names them, so no Service loads a module", async () => {
+  it("are never sent to the kernel unless Linux has them or the administrator allows them, so no Service loads a module", async () => {
     const { schedulers, asked } = openSchedulers(["ftp"]);
     for (let number = 0; number < 1_240; number++) {
       schedulers.noteService(undefined, asking(`none${number}`));

@@ -65,7 +65,7 @@ describe("BackendWatch", () => {
     });
   }
 
-  it("stops the program once if the node uses the other backend, so that the next start uses it", async () => {
+  it("stops the program once if the node uses the other backend, which the program then uses after its restart", async () => {
     assert.deepEqual(await told(both, { ...other, warning: "both" }, other), [
       `warn: ${bothEvent}`,
       restart,

@@ -8,7 +8,7 @@ import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
 import { ip } from "../../../support/records.ts";
 import { load } from "../../config/loading.ts";
 
-it("connected API servers remain reserved once they are known", () => {
+it("addresses of API servers remain reserved after they were used for a connection", () => {
   const [first, second] = [
     { address: ip("10.0.0.9"), port: 6443 },
     { address: ip("10.0.0.8"), port: 443 },

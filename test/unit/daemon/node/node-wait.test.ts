@@ -41,7 +41,7 @@ const nodeCidr: FlagInput = { "detect-local-mode": "NodeCIDR" };
 const primary: FlagInput = { "nodeport-addresses": "primary" };
 
 describe("waiting for the node", () => {
-  it("ends with the list of Nodes if no setting depends on the object", () => {
+  it("ends when Nodes are listed if no setting depends on the Node object", () => {
     const waiting = new Waiting({});
     assert.equal(waiting.wait.isReady, false);
     waiting.wait.noteListed();

@@ -87,7 +87,7 @@ class Stage {
 }
 
 describe("other Nodes", () => {
-  it("are awaited only if they can be listed", () => {
+  it("are waited for only if they can be listed", () => {
     assert.equal(new Stage().others.isReady, false);
     assert.equal(new Stage({ source: {} }).others.isReady, true);
     assert.equal(new Stage({ periodMs: 0 }).others.isReady, true);
@@ -278,7 +278,7 @@ describe("addresses of other Nodes", () => {
     assert.deepEqual([stage.readings, stage.unchecked], [3, []]);
   });
 
-  it("are not awaited for a load-balancer IP, a known Node's address, or a removed claim", async () => {
+  it("are not waited for if the claim is to a load-balancer IP or a known Node's address, or is removed", async () => {
     const stage = new Stage();
     await stage.listed();
     stage.others.noteService(undefined, serviceRecord({ loadBalancerIps: [ip("203.0.113.5")] }));
@@ -399,7 +399,7 @@ describe("addresses of other Nodes", () => {
     assert.deepEqual([stage.others.isReady, stage.reserved], [true, [other]]);
   });
 
-  it("are not awaited after a stop", async () => {
+  it("are not waited for after the program stops", async () => {
     const stage = new Stage();
     await stage.listed();
     stage.others.stop();

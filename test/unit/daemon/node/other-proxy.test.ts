@@ -215,7 +215,7 @@ describe("waiting for kube-proxy", () => {
     assert.equal((await waitWith([undefined], 0)).result(), "gone");
   });
 
-  it("ends 5 s after it stopped, and a restart in between resets this time", async () => {
+  it("ends 5 s after kube-proxy has stopped, and a restart during this time resets it", async () => {
     const answers = [running, running, undefined, undefined, running];
     assert.equal((await waitWith(answers, 8)).result(), "waiting");
     assert.equal((await waitWith(answers, 9)).result(), "gone");

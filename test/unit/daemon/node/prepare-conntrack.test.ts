@@ -68,7 +68,7 @@ describe("prepareConntrack", () => {
     assert.deepEqual(kernel.operations.texts(), [written]);
   });
 
-  it("loads the module first, and fails if a value cannot be set", async () => {
+  it("loads the module before it sets values, and fails if a value cannot be set", async () => {
     const kernel = new FakeKernel();
     kernel.modules.available.delete("nf_conntrack");
     const log = new RecordingLogger();

@@ -64,7 +64,7 @@ describe("the addresses that a node serves at startup", () => {
     assert.deepEqual(await before?.endpointslices(), new Set(["10.244.0.1"]));
   });
 
-  it("stop the program if they cannot be read, because lists could not be judged", async () => {
+  it("stop the program if they cannot be read, because lists could not be compared with them", async () => {
     const kernel = await servingKernel();
     kernel.operations.failWhere(({ facility }) => facility === "ipvs", new Error("EPERM"), 1);
     const failures: Error[] = [];
@@ -73,7 +73,7 @@ describe("the addresses that a node serves at startup", () => {
     assert.deepEqual(failures, [new Error("EPERM")]);
   });
 
-  it("are none without the link, and are not read if the relist guard is disabled", async () => {
+  it("are empty without the link, and are not read if the relist guard is disabled", async () => {
     const kernel = await servingKernel();
     await kernel.link.remove();
     kernel.operations.failWhere(({ facility }) => facility === "ipvs", new Error("no IPVS"));

@@ -30,7 +30,7 @@ it("finds nothing on a node without rules", async () => {
   assert.deepEqual([services.size, endpoints.size], [0, 0]);
 });
 
-it("rejects if rules cannot be read, because lists could not be judged", async () => {
+it("rejects if rules cannot be read, because lists could not be compared with them", async () => {
   const { iptables, operations } = new FakeKernel();
   operations.failWhere(({ action }) => action === "observe", new Error("cannot read"));
   await assert.rejects(readServedByRules("iptables", iptables, ["IPv4"]), /cannot read/);

@@ -179,7 +179,7 @@ describe("the link that receives tunneled packets", () => {
     assert.deepEqual(node.links, []);
   });
 
-  it("is removed before a sync removes the last tunnel, and then costs no more requests", async () => {
+  it("is removed before a sync removes the last tunnel, and causes no further requests", async () => {
     const node = new TunnelNode();
     await node.sync();
     node.bench.drop(web.name);

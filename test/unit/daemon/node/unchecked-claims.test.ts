@@ -17,7 +17,7 @@ describe("a Service with an unchecked external IP", () => {
     assert.deepEqual(claims.recheck(none), []);
   });
 
-  it("is changed and removed in the form in which it was passed on", () => {
+  it("is later changed or removed as the object that was passed on", () => {
     const claims = new UncheckedClaims();
     const before = serviceRecord({ externalIps: [fresh] });
     const after = serviceRecord({ externalIps: [fresh], type: "NodePort" });

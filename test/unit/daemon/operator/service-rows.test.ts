@@ -143,7 +143,7 @@ describe("rows of Services", () => {
     });
   }
 
-  it("are searched for an address in many turns of the event loop", async () => {
+  it("are searched for an address without blocking the event loop", async () => {
     const objects = Array.from({ length: 300 }, (_, at) => service({ name: `web-${at}` }));
     await withNode(objects, async ({ view }) => {
       let nowMs = 0;

@@ -48,7 +48,7 @@ function statusOn(
 }
 
 describe("a query before the first sync", () => {
-  it("is answered with what the sync waits for, and with the kernel state", async () => {
+  it("is answered with the resources that the sync is waiting for, and with the kernel state", async () => {
     const onNode = new FakeNode({});
     apply(onNode, node(), service(), endpointSlice({ endpoints: ["10.244.1.10"] }));
     await onNode.start();
@@ -246,7 +246,7 @@ describe("the status", () => {
     await onNode.stop();
   });
 
-  it("reports first what the start waits for", () => {
+  it("reports first which resources the startup is waiting for", () => {
     const clock = new FakeClock();
     const onNode = new FakeNode({});
     const health = new ProxyHealth(clock, 60_000);

@@ -41,7 +41,7 @@ function reloadOf(
 }
 
 describe("a configuration file that is read again", () => {
-  it("is applied as far as possible, and settings that need a restart are logged", async () => {
+  it("is applied except for settings that need a restart, which are logged", async () => {
     const changed = "ipvs: {scheduler: lc}\nkubeIpvs: {lockName: x}\nfoo: 1";
     const { reload, log, applied } = reloadOf(["", changed]);
     await reload.run();
@@ -58,7 +58,7 @@ describe("a configuration file that is read again", () => {
     );
   });
 
-  it("is passed on with its settings, of which those that need a restart are unchanged", async () => {
+  it("is passed on with its changed settings, except those that need a restart", async () => {
     const texts: string[] = [];
     const changed = "ipvs: {scheduler: lc}\nhealthzBindAddress: 127.0.0.1";
     const { reload } = reloadOf(["", changed], async (config, values) => {

@@ -129,7 +129,7 @@ describe("start times of drains in the state file", () => {
     assert.notEqual(next.recall(drainKey(many[2_000] as Drain)), undefined);
   });
 
-  it("are known to be missing if there is no file", () => {
+  it("are reported as missing if there is no file", () => {
     assert.equal(open(50_000).whyUnknown, `${path} does not exist`);
   });
 

@@ -109,7 +109,7 @@ describe("the instance lock", () => {
     });
   }
 
-  it("names a stopped holder", async () => {
+  it("names a holder that is suspended", async () => {
     const name = freshName();
     const child = await holderProcess(name);
     child.kill("SIGSTOP");
@@ -131,7 +131,7 @@ describe("the instance lock", () => {
 
   const pretended = (socket: Socket): void => void socket.end(`{"pid":1,"command":"kube-ipvs"}\n`);
 
-  it("is acquired even if a non-root user has its name, and then prevents a second instance", async () => {
+  it("is acquired even if a non-root process holds its name, and then prevents a second instance", async () => {
     const [name, folder] = [freshName(), mkdtempSync(join(tmpdir(), "instance-lock-"))];
     const close = await userWith(name, pretended);
     const log = new RecordingLogger();

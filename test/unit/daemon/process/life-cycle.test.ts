@@ -172,7 +172,7 @@ describe("runUntilSignal", () => {
       assert.deepEqual([target.codes, clock.pendingTimers], [[], 0]);
     });
 
-    it("aborts a running start without a delay", async () => {
+    it("aborts a startup in progress without a delay", async () => {
       const started = Promise.withResolvers<Stop>();
       const { target, done } = await run(() => started.promise, delayMs);
       target.emit("SIGTERM");
@@ -182,7 +182,7 @@ describe("runUntilSignal", () => {
     });
   });
 
-  it("aborts a running start, whose error is then ignored", async () => {
+  it("aborts a startup in progress, whose error is then ignored", async () => {
     const { target, done } = await run(async (signal) => {
       await new Promise((_, reject) =>
         signal.addEventListener("abort", () => reject(signal.reason)),
@@ -194,7 +194,7 @@ describe("runUntilSignal", () => {
     assert.deepEqual(target.codes, []);
   });
 
-  it("stops the result of a start that ignored the signal", async () => {
+  it("stops a program that ignored the signal during its startup", async () => {
     let stops = 0;
     const started = Promise.withResolvers<Stop>();
     const { target, done } = await run(() => started.promise);

@@ -67,7 +67,7 @@ describe("ProxyHealth", () => {
     assert.equal(health.report().isHealthy, false);
   });
 
-  it("is unhealthy after the timeout of the oldest request, and healthy after a sync", async () => {
+  it("is unhealthy when the oldest request exceeds the timeout, and healthy again after a sync", async () => {
     const { clock, health } = setUp();
     health.updated("IPv4");
     health.queued("IPv4");

@@ -110,7 +110,7 @@ describe("after a notification about kube-ipvs's tables", () => {
     }
   });
 
-  it("drift has no cause if notifications were lost, or if nothing differed", async () => {
+  it("drift has no known cause if notifications were lost or the notified change made no difference", async () => {
     await notify("nft (PID 4711)");
     assert.deepEqual(drifts(), []);
     await clock.advance(1_000);

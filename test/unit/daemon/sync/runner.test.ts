@@ -84,7 +84,7 @@ describe("Runner", () => {
     assert.equal(runs.length, 6);
   });
 
-  it("backs off to the shorter of the two periods, and keeps a longer pause between syncs", () => {
+  it("uses the shorter of the two periods as longest retry delay, or the pause between syncs if that is longer", () => {
     const longest = (minSyncPeriodMs: number, syncPeriodMs: number, verificationPeriodMs: number) =>
       runnerOptions({ current: { minSyncPeriodMs, syncPeriodMs, verificationPeriodMs } })
         .longestRetryMs;

@@ -209,7 +209,7 @@ describe("SyncLoop", () => {
     ]);
   });
 
-  it("observes again within seconds if the result of a drain's end is unknown", async () => {
+  it("observes the kernel again within seconds if it is unknown whether a drained real server was removed", async () => {
     await synced();
     const server = { protocol: "TCP", address: ip("10.96.0.10"), port: 80 } as const;
     kernel.ipvs.setConnections(server, { address: first.address, port: 8080 }, { active: 3 });

@@ -135,7 +135,7 @@ describe("traffic on /metrics", () => {
     await onNode.stop();
   });
 
-  it("has no counters while the kernel counts nothing, and logs this once", async () => {
+  it("has no counters while the kernel does not update them, and logs this once", async () => {
     const { metrics, onNode, log, clock } = await scraped(false);
     onNode.kernel.sysctl.values.set("net/ipv4/vs/run_estimation", "0");
     for (let count = 0; count < 2; count += 1) {

@@ -190,7 +190,7 @@ describe("the plan of a start in userspace mode", () => {
     assert.deepEqual([plan.toOpen, plan.rules.changes], [[], []]);
   });
 
-  it("contains a listener with its node port, and none if another Service owns all its addresses", async () => {
+  it("contains a listener with its node port, but no listener if another Service owns all its addresses", async () => {
     const other = service({ name: "other" });
     const holder = { service: "default/other", createdAtSeconds: 1_767_225_600 } as const;
     const held = new Map([[toServerKey("TCP 10.96.0.10:80"), holder]]);

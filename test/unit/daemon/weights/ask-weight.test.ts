@@ -118,7 +118,7 @@ describe("a request for a weight", () => {
     });
   }
 
-  it("fails if the server speaks no HTTP, ends early or is not there", async () => {
+  it("fails if the server does not speak HTTP, closes the connection early or does not exist", async () => {
     assert.deepEqual(await ask((socket) => socket.end("5\n")), {
       problem: "HPE_INVALID_CONSTANT",
     });

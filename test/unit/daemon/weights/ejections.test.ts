@@ -133,7 +133,7 @@ describe("an endpoint is ejected", () => {
     assert.deepEqual(ejected(), []);
   });
 
-  it("never if this node can connect to no other endpoint, or all are suspected", async () => {
+  it("never if this node cannot connect to any other endpoint, or if all endpoints are suspected", async () => {
     traffic = [working, silent, working];
     broken = new Set([1, 2, 3]);
     start();
@@ -144,7 +144,7 @@ describe("an endpoint is ejected", () => {
     assert.deepEqual(ejected(), []);
   });
 
-  it("only if fewer than a third are ejected", async () => {
+  it("only as long as no more than a third of the endpoints are ejected", async () => {
     for (const [size, most] of [
       [1, 0],
       [2, 0],
@@ -176,7 +176,7 @@ describe("an endpoint is ejected", () => {
     }
   });
 
-  it("never if its counters begin again", async () => {
+  it("never because its counters were reset", async () => {
     traffic = [working, working, working];
     broken.add(2);
     start();
@@ -198,7 +198,7 @@ describe("an ejected endpoint", () => {
     tried = [];
   });
 
-  it("is tried after a time that doubles, and returns when this node can connect", async () => {
+  it("is tried again after a time that doubles, and is used again when this node can connect to it", async () => {
     await clock.advance(29_000);
     assert.deepEqual(tried, []);
     await clock.advance(6_000);
@@ -215,7 +215,7 @@ describe("an ejected endpoint", () => {
     assert.deepEqual(kept, [[`${service} 10.0.0.2:80`, 3]], "the third time in a row");
   });
 
-  it("never waits longer than 16 times the first time", async () => {
+  it("never stays ejected for longer than 16 times the first duration", async () => {
     await clock.advance(3_600_000);
     const before = tried.length;
     await clock.advance(4 * 490_000);

@@ -139,7 +139,7 @@ describe("answers about weights", () => {
     assert.equal(clock.pendingTimers, 0);
   });
 
-  it("of an earlier run apply until the first answer, and are all that a read-only run uses", async () => {
+  it("of an earlier run apply until the first answer, and a read-only run uses no others", async () => {
     const answers = build({ "default/web 10.0.0.1": 7 }, true);
     assert.deepEqual(answers.answerOf("default/web", ip("10.0.0.1")), { weight: 7 });
     note(answers, "default/web", "10.0.0.1");
@@ -148,7 +148,7 @@ describe("answers about weights", () => {
     assert.deepEqual(asked, []);
   });
 
-  it("end with the run", async () => {
+  it("are no longer asked for after the run", async () => {
     const answers = build();
     note(answers, "default/web", "10.0.0.1");
     answers.stop();

@@ -93,7 +93,7 @@ describe("listUdpFlows", () => {
     );
   });
 
-  it("requests only flows to a virtual server, and those that a real server answers", async () => {
+  it("requests only flows to a virtual server, or only those whose replies come from one real server", async () => {
     const { conntrack, sent } = open(([request]) => messages(done(request?.sequence ?? 0)));
     const selection = { destination: ip("10.96.0.10"), destinationPort: 53 };
     await conntrack.listUdpFlows("IPv4", selection);
@@ -220,7 +220,7 @@ describe("remove", () => {
     assert.match(textOf(sent[0]), / zone=7$/);
   });
 
-  it("sends many in one datagram and counts those that still existed", async () => {
+  it("sends many deletions in one datagram, and counts the flows that still existed", async () => {
     const { conntrack, sent } = open((requests) =>
       messages(
         acknowledgement(requests[1]?.sequence ?? 0, ENOENT),

@@ -75,7 +75,7 @@ describe("the iptables backend", () => {
     assert.equal(single.warning, undefined);
   });
 
-  it("names the other one as unused if that contains anything", () => {
+  it("is reported together with the unused backend if that contains any chains or rules", () => {
     const one = { ...none, ruleCount: 2 };
     const surveys = { nft: one, standard: "nft" } as const;
     assert.equal(pickBackend({ ...surveys, legacy: none }).unused, undefined);

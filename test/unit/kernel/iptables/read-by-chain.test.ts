@@ -79,7 +79,7 @@ describe("rules in nft", () => {
     assert.deepEqual(shown(chains), ["KUBE-A", "OUTPUT -j KUBE-A"]);
   });
 
-  it("are saved again if the program's answer is unknown", async () => {
+  it("are read with iptables-save again if the program's output cannot be parsed", async () => {
     const answers: readonly ProgramAnswer[] = [
       { exitCode: 2, errorOutput: "unknown option -S" },
       { output: "-N KUBE-OTHER\n" },
@@ -135,7 +135,7 @@ describe("rules in nft", () => {
     assert.deepEqual(shown(chains), ["KUBE-A", "OUTPUT -j KUBE-A", "POSTROUTING"]);
   });
 
-  it("cannot be read without a plan, or if no answer can be parsed", async () => {
+  it("cannot be read without a plan, or if no output can be parsed", async () => {
     const { client } = clientOf({
       "iptables-nft-save": incompatible,
       "iptables-nft-restore": { exitCode: 2, errorOutput: "unknown option -S" },

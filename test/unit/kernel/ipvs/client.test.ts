@@ -277,7 +277,7 @@ describe("timeouts", () => {
 });
 
 describe("checkScheduler", () => {
-  it("takes a rejected netmask as proof that the scheduler exists, and creates nothing", async () => {
+  it("concludes from a rejected netmask that the scheduler exists, and creates nothing", async () => {
     const { ipvs, sent } = await open(refusing(EINVAL));
     await ipvs.checkScheduler("rr", "IPv4");
     await ipvs.checkScheduler("rr", "IPv6");
@@ -377,11 +377,11 @@ describe("IPVS that is looked up on demand", () => {
     assert.equal(socket.isClosed(), true);
   });
 
-  it("says what to do if the kernel lacks IPVS, closes its socket, and tries again later", async () => {
+  it("closes its socket if the kernel lacks IPVS, says what to do, and retries at the next request", async () => {
     const { ipvs, socket } = lookedFor(1);
     await assert.rejects(ipvs.apply([createWeb]), {
       message:
-        "Cannot find generic netlink family IPVS: ENOENT (the kernel has no IPVS: run modprobe ip_vs, or use a kernel built with CONFIG_IP_VS)",
+        "Cannot find generic netlink family IPVS: ENOENT (IPVS is not loaded or not supported: run modprobe ip_vs, or use a kernel built with CONFIG_IP_VS)",
     });
     assert.equal(socket.isClosed(), true);
     assert.deepEqual(await ipvs.apply([createWeb]), []);

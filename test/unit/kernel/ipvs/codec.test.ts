@@ -66,7 +66,7 @@ function attributesOf(body: Uint8Array): Record<string, unknown> {
   return Object.fromEntries([...entries].map((entry) => [entry[1], JSON.parse(entry[2] ?? "")]));
 }
 
-describe("requests that equal ipvsadm's byte for byte", () => {
+describe("requests that are identical to ipvsadm's", () => {
   const cases: readonly { name: string; write: (writer: MessageWriter) => void }[] = [
     {
       name: "create-virtual-server",

@@ -21,7 +21,7 @@ describe("a family", () => {
     }
   });
 
-  it("is supported if the kernel answers too late or is busy, so that its Services stay", async () => {
+  it("is treated as supported if the kernel answers too late or is busy, so that its Services are still served", async () => {
     for (const code of [errno.ETIMEDOUT, errno.ENOBUFS, errno.EBUSY]) {
       assert.equal(await isSupported(code), true, String(code));
     }

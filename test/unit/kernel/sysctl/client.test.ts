@@ -28,7 +28,7 @@ describe("sysctls", () => {
     assert.equal(sysctl.read("net/ipv4/absent"), undefined);
   });
 
-  it("are written if they differ, and the result says so", () => {
+  it("are written if they differ, which the result shows", () => {
     writeFileSync(file, "0\n");
     assert.equal(sysctl.ensure("net/ipv4/ip_forward", "1"), true);
     assert.equal(readFileSync(file, "utf8").trimEnd(), "1");

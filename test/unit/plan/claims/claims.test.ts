@@ -60,7 +60,7 @@ describe("if two Services claim the same address and port,", () => {
       ));
   }
 
-  it("the first by name owns it if both have the same age", () =>
+  it("the one whose name sorts first owns it if both have the same age", () =>
     comesTo(
       "default/a before default/b, earlier-name",
       claimant("default/a", "external IP", 1),

@@ -188,7 +188,7 @@ describe("an address, while the program runs:", () => {
     }
   });
 
-  it("of several waiting Services, the older one gets it, not the one that waits longest", () => {
+  it("of several losing Services, the oldest one gets it, not the one that claimed it first", () => {
     const held = claimant(a, "external IP", 5);
     const node = new Node()
       .put(held)
@@ -251,7 +251,7 @@ describe("after a start without a record", () => {
     assert.ok(node.desired.takeDirty().setEntries.size > 0);
   });
 
-  it("an address with a better claim, or with an owner in the record, is decided", () => {
+  it("the owner of an address is already decided if one claim is better or the record names the owner", () => {
     const better = new Node().put(old, claimant(c, "cluster IP", 9));
     assert.deepEqual(better.desired.claims.undecided(), []);
     const worse = claimant(c, "external IP", 1);

@@ -23,7 +23,7 @@ function counts(plan: TablesPlan): readonly (readonly number[])[] {
 }
 
 describe("counts of the desired tables", () => {
-  it("follow a Service from remote endpoints to its end", () => {
+  it("follow a Service from its first remote endpoints to its deletion", () => {
     const plan = new TablesPlan({ startedAtMs: 0, onPlan: () => {} });
     plan.tracker.noteService(undefined, local);
     plan.tracker.noteSlice(undefined, sliceRecord(elsewhere));

@@ -27,7 +27,7 @@ function endpointRules(plan: TablesPlan): readonly Rule[] {
 }
 
 describe("rules of endpoints", () => {
-  it("have comments up to 1,000 endpoints, none above, and comments again below", () => {
+  it("have comments for up to 1,000 endpoints, lose them above that number, and have them again below it", () => {
     const options = iptablesOptions();
     const plan = new TablesPlan({ startedAtMs: 0, onPlan: () => {} });
     plan.tracker.noteService(undefined, serviceRecord());

@@ -229,7 +229,7 @@ describe("deferred changes", () => {
   const untouched = { ...none, rules: new Set<never>(), formerServices: new Map() };
   const touched = { ...untouched, virtualServers: new Set([server]) };
 
-  it("are none if nothing is pending, and the plan is unchanged", () => {
+  it("do not exist if nothing is pending, and the plan is unchanged", () => {
     const planned = [change];
     assert.equal(table.defer(planned, untouched, nowMs).changes, planned);
   });

@@ -53,7 +53,7 @@ function sent(): readonly string[] {
 }
 
 describe("an event", () => {
-  it("is created, each with its own name", async () => {
+  it("is created with a unique name", async () => {
     writer.record(event());
     writer.record(event({ reason: "Other" }));
     await clock.advance(0);
@@ -101,7 +101,7 @@ describe("an event", () => {
     assert.deepEqual(more, []);
     await writer.stop();
   });
-  it("is dropped after 25 Events about its object, but not if it concerns another object", async () => {
+  it("is dropped after 25 Events about the same object, but not if it is about another object", async () => {
     for (let index = 0; index < 30; index += 1) writer.record(event({ reason: `Reason${index}` }));
     writer.record(event({ subject: { kind: "Node", namespace: "", name: "node-1" } }));
     await clock.advance(0);
@@ -168,7 +168,7 @@ describe("an API server with problems", () => {
     await writer.stop();
   });
 
-  it("never has more than a thousand Events waiting for it", async () => {
+  it("never has more than a thousand Events queued for it", async () => {
     for (let index = 0; index < 1_200; index += 1) {
       writer.record(event({ subject: { kind: "Node", namespace: "", name: `n${index}` } }));
     }
@@ -179,7 +179,7 @@ describe("an API server with problems", () => {
   });
 });
 
-it("gets 300 ms for the queue when the program stops, and no Event is recorded afterwards", async () => {
+it("when the program stops, queued Events have 300 ms to be sent, and later ones are discarded", async () => {
   writer.record(event());
   writer.record(event({ reason: "Other" }));
   await clock.advance(0);
