@@ -19,7 +19,7 @@ export interface BrokenState {
 }
 
 const burst = 60;
-const tables = ["nat", "filter"];
+const tables = ["nat", "filter", "mangle"];
 const flushRules = ["iptables", "ip6tables"]
   .flatMap((program) => tables.map((table) => `${program} -t ${table} -F`))
   .join("\n");
