@@ -550,7 +550,7 @@ const breakages: readonly Breakage[] = [
     repair: "ip link del nodelocaldns",
     answered: 4,
     command: doctor,
-    cause: /node-local DNS has 10\.96\.0\.53/,
+    cause: /node-local DNS listens at 10\.96\.0\.53/,
     fix: /unboundAddresses: \[10\.96\.0\.53\]/,
   },
   {
