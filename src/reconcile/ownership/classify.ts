@@ -111,11 +111,11 @@ function kernelTraces(cached: CachedState): KernelTraces {
     sources.some((entries) => entries.get(name)?.has(entry) === true);
   const namedAddresses = new Set<string>();
   const flushedFamilies = new Set<IpFamily>();
-  const hasMarks = (family: IpFamily): boolean =>
-    [...cached.virtualServers.values()].some(
+  const markCount = (family: IpFamily): number =>
+    [...cached.virtualServers.values()].filter(
       ({ virtualServer: { protocol, address } }) =>
         protocol === "FWM" && familyOf(address) === family,
-    );
+    ).length;
   for (const family of ipFamilies) {
     for (const role of addressSetRoles) {
       const { name } = setFor(role, family);
@@ -124,10 +124,12 @@ function kernelTraces(cached: CachedState): KernelTraces {
       }
     }
     const guardSet = setFor("ipvsIps", family).name;
-    const guards = sources.flatMap((entries) => [...(entries.get(guardSet) ?? [])]);
+    const guards = sources.flatMap((entries) => [...(entries.get(guardSet) ?? [])].map(addressOf));
     const hasGuards = guards.length > 0;
-    // An address with port ranges alone is in no other set.
-    if (hasMarks(family)) for (const entry of guards) namedAddresses.add(addressOf(entry));
+    // An address with port ranges alone is in no other set, and has its own mark. If there are more such addresses than
+    // marks, other software flushed a set.
+    const unnamed = new Set(guards.filter((address) => !namedAddresses.has(address)));
+    if (unnamed.size <= markCount(family)) for (const one of unnamed) namedAddresses.add(one);
     const isBound = [...cached.addresses].some((address) => familyOf(address) === family);
     if (!hasGuards && isBound) flushedFamilies.add(family);
   }

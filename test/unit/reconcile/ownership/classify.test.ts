@@ -132,6 +132,16 @@ describe("sets of the writer that is not in use", () => {
   });
 });
 
+it("with port ranges, bound addresses that no set names are foreign, unless there are more than marks", () => {
+  put({ protocol: "FWM", address: ip("0.0.0.0"), port: 0x10000 }, "10.244.2.11");
+  put(service, "10.244.2.11");
+  bind(service.address);
+  assert.equal(ownerOf(service), "foreign");
+  // Other software flushed the sets of Services.
+  bind("10.96.0.11");
+  assert.equal(ownerOf(service), "owned");
+});
+
 describe("the record", () => {
   it("identifies kube-ipvs's virtual servers, regardless of the sets", () => {
     put(nodePort);
