@@ -60,7 +60,8 @@ const lead = `# Kubernetes' own network tests
 \`make conformance\` writes this page from \`e2e.test\` runs on nodes with real kubelets ([how](../../test/cluster/README.md)).
 [data/conformance.tsv](data/conformance.tsv) lists every spec, with a reason if it failed or was skipped. \`SKIP\` excludes
 serial and disruptive specs, which can affect others, affinity timeout specs, which sleep for minutes, and rolling update
-specs, which take 15 minutes. kube-ipvs runs as a DaemonSet, kube-proxy as a program.
+specs, which take 15 minutes. kube-ipvs runs as a DaemonSet, kube-proxy as a program. Commits 17313ee4, 2feaed53 and b90be06e
+were rebased before they were merged, so this repository does not contain them.
 
 `;
 
@@ -89,7 +90,7 @@ its groups, and \`reason\` says why an unused permission is granted.
 
 Network programming latency is the time from a Pod's change of readiness until the proxy has applied it, as the proxy records
 it. It includes the EndpointSlice controller's time. p50 and p99 are interpolated within the histogram bucket in parentheses.
-They ignore changes that were not recorded 30 s after the last one:
+The two runs below ignore changes that were not recorded 5 s after the last one. Newer runs wait 30 s:
 
 `;
 
