@@ -26,10 +26,10 @@ export class FakeKernel implements Kernel {
   /** The rules and sets of the writer in use, which {@link useRules} changes. */
   iptables: FakeIptables = this.#writers.iptables.iptables;
   ipSets: FakeIpSets = this.#writers.iptables.ipSets;
-  /** Like `otherSets` and `nftTables`, exists after {@link useRules}. */
-  unusedBackends?: () => Promise<readonly Iptables[]>;
-  otherSets?: IpSets;
-  nftTables?: NftTables;
+  /** Like `otherSets` and `nftTables`, does not exist before {@link useRules}. */
+  declare unusedBackends?: () => Promise<readonly Iptables[]>;
+  declare otherSets?: IpSets;
+  declare nftTables?: NftTables;
   readonly link: FakeLink = new FakeLink(this.operations);
   readonly conntrack: FakeConntrack = new FakeConntrack(this.operations);
   readonly sysctl: FakeSysctl = new FakeSysctl(this.operations);
