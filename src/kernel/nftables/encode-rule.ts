@@ -43,14 +43,14 @@ export function encodeRule(
   const context = { family, hasProtocol };
   return [
     ...matches.flatMap((match) => encodeMatch(match, context)),
-    ...(isCounted(table, target) ? [expression("counter")] : []),
+    ...(isCounted(target) ? [expression("counter")] : []),
     ...encodeTarget(family, table, target),
   ];
 }
 
-/** Whether a rule counts its packets for `nft list`. Only the first packet of a connection traverses nat rules. */
-function isCounted(table: string, { kind }: Target): boolean {
-  return kind === "drop" || kind === "reject" || (table === "nat" && kind !== "none");
+/** Whether a rule counts its packets for `nft list`. */
+function isCounted({ kind }: Target): boolean {
+  return kind === "drop" || kind === "reject";
 }
 
 interface MatchContext {

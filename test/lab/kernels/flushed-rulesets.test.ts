@@ -303,7 +303,7 @@ describe("a third-party table named kube-ipvs", () => {
       "nft add chain ip kube-ipvs mine; nft add rule ip kube-ipvs mine ip daddr @KUBE-IPVS-IPS drop",
     );
     const { out, code } = kubeIpvs("--cleanup");
-    assert.match(out, /Removed +1 nft table of kube-ipvs: ip kube-ipvs\n/);
+    assert.match(out, /nftables tables: 2\n +- ip kube-ipvs\n +- ip6 kube-ipvs\n/);
     assert.equal(code, 0, out);
     assert.doesNotMatch(shell("nft list tables"), /kube-ipvs/);
   });

@@ -100,7 +100,7 @@ describe("nf_tables expressions", () => {
       "jumps to the chain of the same iptables table",
       "IPv4",
       { target: { kind: "jump", chain: "KUBE-A" } },
-      "counter() immediate(1:0 2:(2:(1:4294967293 2:nat-KUBE-A)))",
+      "immediate(1:0 2:(2:(1:4294967293 2:nat-KUBE-A)))",
     ],
   ];
   for (const [what, family, rule, expected] of cases) {
