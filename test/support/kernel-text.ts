@@ -52,7 +52,7 @@ function entriesThere(): string {
   return sortedLines(run("ipset", "save").filter((line) => line.startsWith("add ")));
 }
 
-/** In the format of `ipset save`: `10.96.0.1 . tcp . 443` is the entry `10.96.0.1,tcp:443`. */
+/** In the format of `ipset save`, without comments: `10.96.0.1 . tcp . 443` is the entry `10.96.0.1,tcp:443`. */
 function nftEntries(lines: readonly string[]): readonly string[] {
   const sets = lines
     .join(" ")
@@ -61,11 +61,14 @@ function nftEntries(lines: readonly string[]): readonly string[] {
   return sets.flatMap((set) => {
     const [name = ""] = set.split(" ");
     const elements = /elements = \{([^}]*)\}/.exec(set)?.[1] ?? "";
-    return elements.split(",").map((element) => {
-      const [address = "", protocol, port, ...rest] = element.trim().split(" . ");
-      const entry = protocol === undefined ? address : `${address},${protocol}:${port}`;
-      return element.trim() === "" ? "" : `add ${name} ${[entry, ...rest].join(",")}`;
-    });
+    return elements
+      .replaceAll(/ comment "[^"]*"/g, "")
+      .split(",")
+      .map((element) => {
+        const [address = "", protocol, port, ...rest] = element.trim().split(" . ");
+        const entry = protocol === undefined ? address : `${address},${protocol}:${port}`;
+        return element.trim() === "" ? "" : `add ${name} ${[entry, ...rest].join(",")}`;
+      });
   });
 }
 
