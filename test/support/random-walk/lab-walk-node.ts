@@ -20,7 +20,9 @@ import { differencesIn, type WalkNode } from "./walker.ts";
 const settleMs = 90_000;
 
 /** If the kernel has no nf_tables, walks do not move between writers of rules. */
-const hasNftables: boolean = shell("nft list tables > /dev/null 2>&1 && echo yes || true") !== "";
+const hasNftables: boolean =
+  shell("nft 'add table ip probe; delete table ip probe' > /dev/null 2>&1 && echo yes || true") !==
+  "";
 
 /** A walk's node in the lab's current network namespace: the built program on the real kernel. */
 export class LabWalkNode implements WalkNode {
