@@ -4,11 +4,24 @@ import { type FamilyServiceKey, familyServiceKey } from "../base/service-name.ts
 import { type Limits, noLimits } from "./limits.ts";
 import { type LimitedService, Shares } from "./shares.ts";
 
-/** The changes since the last call of `take`. */
+/** A Service and its slices at one moment, without what exceeds a limit; see {@link Shares}. */
+export interface ServiceObjects {
+  readonly name: ServiceName;
+  /** Undefined if the Service was deleted. */
+  readonly service: ServiceRecord | undefined;
+  readonly slices: Iterable<EndpointSliceRecord>;
+}
+
+/** The changes that one update planned. */
 export interface PendingChanges {
   readonly services: readonly ServiceName[];
   /** When the changes happened in the cluster, if known. */
   readonly triggers: readonly Trigger[];
+}
+
+/** The changes since the last call of `take`. */
+export interface TakenChanges extends Pick<PendingChanges, "triggers"> {
+  readonly services: readonly ServiceObjects[];
 }
 
 /** The start of an endpoint change. */
@@ -74,10 +87,14 @@ export class ChangeTracker {
     for (const [name, service] of this.#services) if (concerns(service)) this.#touched.add(name);
   }
 
-  /** Returns the pending changes and clears them. */
-  take(): PendingChanges {
+  /**
+   * Returns the pending changes and clears them. Planning them takes several turns of the event loop. Objects that
+   * arrive meanwhile are not part of the result, because the plan's options may not reserve their addresses yet, and
+   * limits were not applied to them.
+   */
+  take(): TakenChanges {
     for (const name of this.#shares.update(this.#touched)) this.#touched.add(name);
-    const services = [...this.#touched];
+    const services = this.#objectsOf(this.#touched);
     const triggers = [...this.#triggers.values()].flat();
     this.#touched = new Set();
     this.#triggers = new Map();
@@ -86,9 +103,9 @@ export class ChangeTracker {
 
   /**
    * Returns the touched Services for which `isWanted` returns true and that already have a slice. The others stay
-   * pending.
+   * pending. See {@link take}.
    */
-  takeListed(isWanted: (service: ServiceRecord) => boolean): readonly ServiceName[] {
+  takeListed(isWanted: (service: ServiceRecord) => boolean): readonly ServiceObjects[] {
     const taken: ServiceName[] = [];
     for (const name of this.#touched) {
       const service = this.#services.get(name);
@@ -97,7 +114,12 @@ export class ChangeTracker {
     }
     for (const name of taken) this.#touched.delete(name);
     for (const name of this.#shares.update(taken)) this.#touched.add(name);
-    return taken;
+    return this.#objectsOf(taken);
+  }
+
+  /** The objects of all Services without pending changes. */
+  unchanged(): readonly ServiceObjects[] {
+    return this.#objectsOf([...this.#services.keys()].filter((name) => !this.#touched.has(name)));
   }
 
   get pendingCount(): number {
@@ -117,6 +139,14 @@ export class ChangeTracker {
 
   serviceNames(): Iterable<ServiceName> {
     return this.#services.keys();
+  }
+
+  #objectsOf(names: Iterable<ServiceName>): readonly ServiceObjects[] {
+    return Array.from(names, (name) => ({
+      name,
+      service: this.service(name),
+      slices: this.slicesOf(name),
+    }));
   }
 
   /** The served part of a Service at the last {@link take}; see {@link Shares}. */

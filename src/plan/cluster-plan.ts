@@ -3,7 +3,11 @@ import { familyOf, type HostPort, type IpAddress, type IpFamily } from "../base/
 import type { ServiceAddress } from "../base/service-name.ts";
 import { AnnotationProblems } from "../model/annotation-problems.ts";
 import { requestedScheduler } from "../model/annotations.ts";
-import { ChangeTracker, type PendingChanges } from "../model/change-tracker.ts";
+import {
+  ChangeTracker,
+  type PendingChanges,
+  type ServiceObjects,
+} from "../model/change-tracker.ts";
 import { noRampStartTimes, type RampStartTimes, SlowStarts } from "../model/slow-starts.ts";
 import type { WeightAnswer } from "../model/tuning.ts";
 import type { RuleSet } from "../state/rule.ts";
@@ -106,11 +110,12 @@ export class ClusterPlan {
   *update(options: PlanOptions, nowMs: number = 0): Generator<void, PendingChanges> {
     for (const name of this.#slowStarts.due(nowMs)) this.tracker.touch(name);
     this.#setOptions(options);
-    const { services: touched, triggers } = this.tracker.take();
-    for (const name of touched) {
-      yield* this.#planService(name, options, nowMs);
+    const { services: taken, triggers } = this.tracker.take();
+    for (const objects of taken) {
+      yield* this.#planService(objects, options, nowMs);
       yield;
     }
+    const touched = taken.map(({ name }) => name);
     const services = this.#plannedAhead.size === 0 ? touched : this.#takePlannedAhead(touched);
     return { services, triggers };
   }
@@ -124,9 +129,9 @@ export class ClusterPlan {
     this.#setOptions(options);
     const isSlow = (service: ServiceRecord): boolean =>
       (tuningOf(service, options, this.#facts).tuning.slowStartMs ?? 0) > 0;
-    for (const name of this.tracker.takeListed((service) => !isSlow(service))) {
-      yield* this.#planService(name, options, 0);
-      this.#plannedAhead.add(name);
+    for (const objects of this.tracker.takeListed((service) => !isSlow(service))) {
+      yield* this.#planService(objects, options, 0);
+      this.#plannedAhead.add(objects.name);
       yield;
     }
   }
@@ -179,9 +184,12 @@ export class ClusterPlan {
   }
 
   /** Plans one Service. Yields while planning it, because a Service may have thousands of ports and endpoints. */
-  *#planService(name: ServiceName, options: PlanOptions, nowMs: number): Generator<void, void> {
-    const service = this.tracker.service(name);
-    const slices = this.tracker.slicesOf(name);
+  *#planService(
+    objects: ServiceObjects,
+    options: PlanOptions,
+    nowMs: number,
+  ): Generator<void, void> {
+    const { name, service, slices } = objects;
     const { slowStartMs = 0 } = tuningOf(service, options, this.#facts).tuning;
     const periodMs = service === undefined ? 0 : slowStartMs;
     this.#slowStarts.note(name, slices, { periodMs, nowMs });
@@ -192,7 +200,7 @@ export class ClusterPlan {
       answerOf: (address) => this.#answerOf(name, address),
       isEjected: (key) => this.#isEjected(name, key),
     };
-    const plans = yield* planServiceInSteps({ name, service, slices }, options, facts);
+    const plans = yield* planServiceInSteps(objects, options, facts);
     for (const plan of plans) {
       this.annotationProblems.note(plan.service, plan.annotationProblems);
       yield* this.desired.replaceInSteps(plan.service, plan.family, plan.servicePorts);

@@ -7,6 +7,7 @@ import {
   type ServiceTuning,
   weightsName,
 } from "../model/annotations.ts";
+import type { ServiceObjects } from "../model/change-tracker.ts";
 import {
   countLocalReadyAddresses,
   type Endpoint,
@@ -43,19 +44,12 @@ export interface ServicePlan extends PlannedPorts<ServicePortPlan> {
   readonly outlierEjectionMs: number;
 }
 
-/** A Service and the other objects that its plan depends on. */
-export interface ServiceToPlan {
-  readonly name: ServiceName;
-  readonly service: ServiceRecord | undefined;
-  readonly slices: Iterable<EndpointSliceRecord>;
-}
-
 /**
  * Plans a Service in every supported family. Pure. If `service` is undefined (deleted or headless), the plans are empty.
  * Yields after each slice and service port.
  */
 export function* planServiceInSteps(
-  { name, service, slices }: ServiceToPlan,
+  { name, service, slices }: ServiceObjects,
   options: PlanOptions,
   facts: TuningFacts,
 ): Generator<void, readonly ServicePlan[]> {

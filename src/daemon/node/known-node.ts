@@ -77,8 +77,9 @@ export class KnownNode {
 
   /**
    * Rereads the node if it may have changed. Returns the same object while no option has changed. Reserves the
-   * addresses of other Nodes that Services name. The caller must plan synchronously as soon as this resolves, because a
-   * Service that arrives later may name a Node address that is not reserved yet. Rejects with the kernel's error.
+   * addresses of other Nodes that Services name. The caller must take the objects to plan as soon as this resolves,
+   * because a Service that arrives later may name a Node address that is not reserved yet. Rejects with the kernel's
+   * error.
    */
   async refresh(): Promise<PlanOptions> {
     if (!this.#isStale && this.#options !== undefined) return this.#options;

@@ -38,12 +38,10 @@ export class ListenerPlan {
   /** Plans the changed Services. Yields after each slice, service port and Service. */
   *update(options: PlanOptions): Generator<void, UpdatedListeners> {
     this.#admission.refresh();
-    const pending = this.tracker.take();
+    const { services, triggers } = this.tracker.take();
     const changed = new Map<ServiceName, readonly ServiceListener[]>();
-    for (const name of pending.services) {
-      const service = this.tracker.service(name);
+    for (const { name, service, slices } of services) {
       this.annotationProblems.noteUntuned(name, service);
-      const slices = this.tracker.slicesOf(name);
       const wanted =
         service === undefined
           ? none
@@ -52,6 +50,6 @@ export class ListenerPlan {
       changed.set(name, wanted);
       yield;
     }
-    return { pending, changed };
+    return { pending: { services: services.map(({ name }) => name), triggers }, changed };
   }
 }

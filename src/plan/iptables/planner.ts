@@ -1,15 +1,10 @@
 import type { ServiceName } from "../../api/objects.ts";
 import type { IpFamily } from "../../base/ip.ts";
+import type { ServiceObjects } from "../../model/change-tracker.ts";
 import type { Endpoint } from "../../model/endpoints.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import type { PortAdmission } from "../claims/port-admission.ts";
-import {
-  admitWith,
-  type PlannedPorts,
-  planPorts,
-  type ServiceToPlan,
-  servedPart,
-} from "../planner.ts";
+import { admitWith, type PlannedPorts, planPorts, servedPart } from "../planner.ts";
 import type { IptablesOptions } from "./options.ts";
 import { planServicePortRules, type ServicePortRules } from "./service-port-rules.ts";
 
@@ -24,7 +19,7 @@ export interface ServiceRules extends PlannedPorts<ServicePortRules> {
  * or headless), the plans are empty.
  */
 export function* planServiceRules(
-  { name, service, slices }: ServiceToPlan,
+  { name, service, slices }: ServiceObjects,
   options: IptablesOptions,
   admission?: Pick<PortAdmission, "admit">,
 ): Generator<void, readonly ServiceRules[]> {

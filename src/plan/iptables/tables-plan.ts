@@ -1,9 +1,12 @@
-import type { ServiceName } from "../../api/objects.ts";
 import type { IpFamily } from "../../base/ip.ts";
 import { sameSet } from "../../base/same-set.ts";
 import { finish } from "../../base/time-slice.ts";
 import { AnnotationProblems } from "../../model/annotation-problems.ts";
-import { ChangeTracker, type PendingChanges } from "../../model/change-tracker.ts";
+import {
+  ChangeTracker,
+  type PendingChanges,
+  type ServiceObjects,
+} from "../../model/change-tracker.ts";
 import type { RuleSet } from "../../state/rule.ts";
 import { type ClaimMemory, noClaimMemory } from "../claims/claim-memory.ts";
 import type { PlanContext } from "../plan-context.ts";
@@ -49,15 +52,16 @@ export class TablesPlan {
       this.#nodeOptions = nodeOptions;
     }
     this.#claims.admission.refresh();
-    const pending = this.tracker.take();
-    let names: Iterable<ServiceName> = pending.services;
+    const { services: taken, triggers } = this.tracker.take();
+    const pending = { services: taken.map(({ name }) => name), triggers };
+    let services = taken;
     for (;;) {
-      yield* this.#planServices(names, this.#options);
+      yield* this.#planServices(services, this.#options);
       const largeFamilies = this.#largeFamilies(nodeOptions);
       if (sameSet(largeFamilies, this.#options.largeFamilies)) return pending;
       this.#options = { ...nodeOptions, largeFamilies };
-      // Both lists are needed, because deleted Services are pending but not in `serviceNames`.
-      names = new Set([...pending.services, ...this.tracker.serviceNames()]);
+      const planned = new Set(pending.services);
+      services = [...taken, ...this.tracker.unchanged().filter(({ name }) => !planned.has(name))];
     }
   }
 
@@ -83,16 +87,14 @@ export class TablesPlan {
   }
 
   /** Plans these Services. Ends early if the cluster turns out to be large, because all Services are then replanned. */
-  *#planServices(names: Iterable<ServiceName>, options: IptablesOptions): Generator<void, void> {
-    for (const name of names) {
-      const service = this.tracker.service(name);
-      this.annotationProblems.noteUntuned(name, service);
-      const slices = this.tracker.slicesOf(name);
-      for (const plan of yield* planServiceRules(
-        { name, service, slices },
-        options,
-        this.#claims.admission,
-      )) {
+  *#planServices(
+    services: Iterable<ServiceObjects>,
+    options: IptablesOptions,
+  ): Generator<void, void> {
+    for (const objects of services) {
+      this.annotationProblems.noteUntuned(objects.name, objects.service);
+      const plans = yield* planServiceRules(objects, options, this.#claims.admission);
+      for (const plan of plans) {
         yield* this.desired.replace(plan);
         this.#onPlan(plan);
         yield;

@@ -52,12 +52,19 @@ class Cluster {
 
   put(...services: readonly ServiceRecord[]): readonly string[] {
     for (const one of services) this.tracker.noteService(this.tracker.service(one.name), one);
-    return this.tracker.take().services.toSorted();
+    return this.#taken();
   }
 
   remove(one: ServiceRecord): readonly string[] {
     this.tracker.noteService(one, undefined);
-    return this.tracker.take().services.toSorted();
+    return this.#taken();
+  }
+
+  #taken(): readonly string[] {
+    return this.tracker
+      .take()
+      .services.map(({ name }) => name)
+      .toSorted();
   }
 
   /** Numbers of served ports and external IPs. */

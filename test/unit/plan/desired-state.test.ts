@@ -375,13 +375,8 @@ describe("an incremental plan", () => {
         const slices = new Map<number, EndpointSliceRecord | undefined>();
         const sync = (): void => {
           const before = wanted(incremental);
-          for (const name of tracker.take().services) {
-            for (const plan of planService(
-              name,
-              tracker.service(name),
-              tracker.slicesOf(name),
-              options,
-            )) {
+          for (const { name, service, slices } of tracker.take().services) {
+            for (const plan of planService(name, service, slices, options)) {
               incremental.replace(plan.service, plan.family, plan.servicePorts);
             }
           }

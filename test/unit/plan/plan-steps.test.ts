@@ -1,12 +1,18 @@
-/** Tests that planning yields within a large Service, which would otherwise block the event loop. */
+/**
+ * Tests that planning yields within a large Service, which would otherwise block the event loop, and that objects which
+ * arrive while it has yielded wait for the next plan.
+ */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { finish } from "../../../src/base/time-slice.ts";
+import { ListenerPlan } from "../../../src/daemon/userspace/listener-plan.ts";
 import { ClusterPlan } from "../../../src/plan/cluster-plan.ts";
 import { TablesPlan } from "../../../src/plan/iptables/tables-plan.ts";
 import { serviceListenersInSteps } from "../../../src/userspace/service-listeners.ts";
 import { iptablesOptions } from "../../support/iptables-records.ts";
 import {
   endpointRecord,
+  ip,
   planOptions,
   portRecord,
   serviceRecord,
@@ -70,5 +76,66 @@ describe("planning one large Service", () => {
       few,
       few.toSorted((one, other) => (place.get(one) ?? 0) - (place.get(other) ?? 0)),
     );
+  });
+});
+
+/**
+ * The plan's options reserve the addresses of Nodes that Services named when planning began. A Service that names one
+ * while its neighbor is being planned must not be planned with those options.
+ */
+describe("a Service that changes while others are being planned", () => {
+  const nodeAddress = "192.168.10.12";
+  const before = serviceRecord({ name: "default/b", type: "LoadBalancer" });
+  const after = { ...before, loadBalancerIps: [ip(nodeAddress)] };
+
+  /** Returns whether the first update, and then the second, planned the address that the Service named meanwhile. */
+  function plansWithAddress(
+    { tracker }: Pick<ClusterPlan, "tracker">,
+    update: () => Generator<void, unknown>,
+    takePlanned: () => unknown,
+  ): readonly boolean[] {
+    tracker.noteService(undefined, serviceRecord({ ports }));
+    tracker.noteService(undefined, before);
+    return [true, false].map((isFirst) => {
+      const steps = update();
+      steps.next();
+      if (isFirst) tracker.noteService(before, after);
+      finish(steps);
+      return JSON.stringify(takePlanned()).includes(nodeAddress);
+    });
+  }
+
+  it("is planned by the next update in IPVS mode", () => {
+    const planned: unknown[] = [];
+    const plan = new ClusterPlan({ startedAtMs: 0, onPlan: (one) => planned.push(one) });
+    const options = planOptions();
+    const found = plansWithAddress(
+      plan,
+      () => plan.update(options),
+      () => planned.splice(0),
+    );
+    assert.deepEqual(found, [false, true]);
+  });
+
+  it("is planned by the next update in iptables mode", () => {
+    const planned: unknown[] = [];
+    const plan = new TablesPlan({ startedAtMs: 0, onPlan: (one) => planned.push(one) });
+    const options = iptablesOptions();
+    const found = plansWithAddress(
+      plan,
+      () => plan.update(options),
+      () => planned.splice(0),
+    );
+    assert.deepEqual(found, [false, true]);
+  });
+
+  it("is planned by the next update in userspace mode", () => {
+    const planned: unknown[] = [];
+    const plan = new ListenerPlan({ startedAtMs: 0 });
+    function* update(): Generator<void, void> {
+      planned.push(...(yield* plan.update(planOptions())).changed.values());
+    }
+    const found = plansWithAddress(plan, update, () => planned.splice(0));
+    assert.deepEqual(found, [false, true]);
   });
 });
