@@ -3,8 +3,8 @@ import type { Clock } from "./clock.ts";
 
 const maxSliceMs = 5;
 /**
- * Shortest and longest time between two clock readings. Outside this range, the number of pieces between readings is
- * adapted. Reading the clock may be slow in a virtual machine.
+ * Intended range of the time between two clock readings. If the time is shorter, more pieces are done before the next
+ * reading, because reading the clock may be slow in a virtual machine. If it is longer, fewer are done.
  */
 const shortestCheckMs = 1;
 const longestCheckMs = 4;

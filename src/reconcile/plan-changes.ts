@@ -101,7 +101,10 @@ function* diffAddresses(
   }
 }
 
-/** Addresses of virtual servers to create. An address is bound only if one of its virtual servers exists. */
+/**
+ * Returns the addresses of the virtual servers that will be created. An address is bound only while one of its virtual
+ * servers exists, so these addresses may have to be bound.
+ */
 function createdAddresses(serverChanges: readonly Change[]): readonly IpAddress[] {
   return serverChanges.flatMap((change) =>
     change.kind === "virtual-server-create" ? [change.after.address] : [],

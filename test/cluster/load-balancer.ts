@@ -1,7 +1,7 @@
 /**
  * The cluster's load balancer: `node test/cluster/load-balancer.ts CREDENTIALS-FOLDER NODE-ADDRESS…`. It assigns IPv4
- * addresses to Services, and routes packets to these addresses from the cluster's namespace to healthy nodes. The
- * source address of such packets does not belong to the nodes' network, so that specs can recognize it.
+ * addresses to Services. In the cluster's namespace, it adds routes that send packets for these addresses to healthy
+ * nodes. The source address of such packets does not belong to the nodes' network, so that specs can recognize it.
  */
 import { execFileSync } from "node:child_process";
 import { setTimeout as sleep } from "node:timers/promises";

@@ -102,7 +102,7 @@ export const ownFields = [
     default: "0s",
     isLive: true,
     onlyInMode: "ipvs",
-    help: "minimum time for which an endpoint is ejected (has weight 0) if new TCP connections to it fail; each consecutive ejection lasts twice as long as the previous one; 0s: endpoints are never ejected. The annotation kube-ipvs.io/outlier-ejection overrides this setting",
+    help: "minimum time for which an endpoint is ejected (has weight 0) if new TCP connections to it fail; this time doubles with each consecutive ejection, up to 16 times the setting; 0s: endpoints are never ejected. The annotation kube-ipvs.io/outlier-ejection overrides this setting",
   },
   {
     path: "kubeIpvs.verificationPeriod",

@@ -92,7 +92,7 @@ export class NodeWait {
     const before = this.#record?.addresses ?? [];
     if (record === undefined) {
       if (this.#record !== undefined)
-        log.warn("Node object deleted, using its last known state", { node });
+        log.warn("Node object deleted; using its last known state", { node });
       return;
     }
     const after = record.addresses;

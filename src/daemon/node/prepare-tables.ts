@@ -37,7 +37,7 @@ export function routeLocalnet({ sysctl }: Pick<Kernel, "sysctl">, log: Logger): 
     if (!sysctl.ensure(path, "1")) return;
     log.info("Enabled node ports on loopback addresses", { sysctl: path });
   } catch (error) {
-    log.error("Cannot set sysctl: node ports do not answer on loopback addresses", {
+    log.error("Node ports do not answer on loopback addresses, because the sysctl cannot be set", {
       sysctl: path,
       err: errorText(error),
       advice: "Set it on the node, or set iptables.localhostNodePorts: false",

@@ -38,7 +38,7 @@ const mostTries = 20;
 /** For comparison, this node also tries to connect to this many endpoints that are not suspects. */
 const mostOthers = 3;
 const connectMs = 1_000;
-/** Each consecutive ejection lasts twice as long as the previous one, up to this multiple of the first. */
+/** The minimum time doubles with each consecutive ejection, up to this multiple of the configured time. */
 const longestFactor = 16;
 
 export interface EjectionsContext {

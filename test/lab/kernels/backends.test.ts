@@ -40,7 +40,7 @@ function inNamespace(body: () => Promise<void>): Promise<void> {
   return withNetworkNamespace("backends", nodeSetUp, body);
 }
 
-/** The chain by which kubelet marks its backend. */
+/** Creates or deletes the chain from which other programs learn the iptables backend that the kubelet uses. */
 function hint(backend: Backend, command: "-N" | "-X"): void {
   shell(`iptables-${backend} -t mangle ${command} KUBE-IPTABLES-HINT`);
 }

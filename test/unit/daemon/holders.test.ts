@@ -1,5 +1,5 @@
 /**
- * Tests with the whole daemon which Service owns an address that several Services claim, during a run and after
+ * Uses the whole daemon to test which Service owns an address that several Services claim, during a run and after
  * restarts.
  */
 import assert from "node:assert/strict";

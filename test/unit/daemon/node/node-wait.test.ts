@@ -133,7 +133,7 @@ describe("a change of the node", () => {
           "Node addresses changed",
           { node: "node-1", before: ["192.168.10.11"], after: ["192.168.10.12", "fd00::1"] },
         ],
-        ["Node object deleted, using its last known state", { node: "node-1" }],
+        ["Node object deleted; using its last known state", { node: "node-1" }],
       ],
     );
   });

@@ -74,7 +74,7 @@ describe("the loop of userspace mode", () => {
     assert.equal(health.report().isNodeEligible, false);
     assert.deepEqual(
       log.lines.filter(({ level }) => level === "warn").map(({ event }) => event),
-      ["Node object deleted, using its last known state"],
+      ["Node object deleted; using its last known state"],
     );
     loop.input.noteNode({ ...node, zone: "z2", isEligible: true });
     await clock.advance(1_000);
