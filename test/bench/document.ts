@@ -102,8 +102,8 @@ function targetsText(rows: readonly (readonly string[])[]): string {
       return `| ${[name, what, target, measured, shown].join(" | ")} |`;
     });
   return `${targetsHeading}
-[data/benchmarks.tsv](data/benchmarks.tsv) has every figure of every case. Correct counts, such as
-those of messages, are only there. \`make bench CASES=NAME\` repeats a case.
+[data/benchmarks.tsv](data/benchmarks.tsv) has every figure of every case. Counts that are
+correct, such as those of messages, are only in that file. \`make bench CASES=NAME\` repeats a case.
 
 | case | figure | target | measured | |
 |---|---|---|--:|---|
@@ -158,8 +158,9 @@ function rulesText(results: readonly CaseResult[]): string {
   const heads = ["figure", "target", nfTables, ...others.map((one) => `÷ ${one}`)];
   return `
 Linux ${labVersion()}, ${[...new Set([dates[0], dates.at(-1)])].join(" to ")} UTC, load average ${loadText(results.flatMap(({ load }) => load))}. In
-each of ${rounds} rounds, each writer runs in a new lab kernel. The values are
-medians for nf_tables, and medians of its ratios to the other writers in the same round.
+each of ${rounds} rounds, each writer runs in a new lab kernel. The column
+nf_tables shows medians. The last columns show medians of nf_tables' value divided by the other
+writer's in the same round. **Bold** values miss their target.
 
 | ${heads.join(" | ")} |
 |---|---|${heads

@@ -46,8 +46,8 @@ const restricted: Path = toPort(
 const portRanges: Section = {
   title: "Port ranges",
   text: [
-    "Clients use a port in the range, which is not translated. Outcomes are the same as for routed pods. Other ports " +
-      "are closed, node ports have no ranges, and source ranges apply.",
+    "Clients use a port in the range, and this port is not translated. Outcomes are the same as for routed pods. Other " +
+      "ports are closed, node ports have no ranges, and source ranges apply.",
   ],
   ...{ headings, columns: transports, sharesServers: true, configuration },
   paths: [
@@ -71,7 +71,7 @@ const unbound: Section = {
   text: [
     "A cluster IP and two load-balancer IPs are in `kubeIpvs.unboundAddresses`, and on another link. The cluster IP is " +
       "not served, and port 80 of the node is closed. The load-balancer IPs are served, but the node's own service " +
-      "also answers there, over UDP from another address.",
+      "also answers there. Over UDP, its replies have another source address.",
   ],
   ...{ headings, columns: transports, configuration },
   paths: [

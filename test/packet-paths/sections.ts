@@ -125,7 +125,7 @@ const ranges: Section = {
   text: [
     "The client has two addresses, `client` and `branch`. Source ranges protect only load-balancer IPs. " +
       "There, they also restrict pods and processes on the node. A process is admitted if a range contains " +
-      "the node's address, or if the process sends from that address. An IP family without any range is " +
+      "the node's address, or if the process sends from the node's address. An IP family without any range is " +
       "unrestricted.",
   ],
   headings: ["address", "allowed", "from"],
