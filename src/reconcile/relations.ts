@@ -87,8 +87,8 @@ interface Requirement {
   readonly subject: Subject;
   /** The rule that the chain must contain. If undefined, the chain must contain all restricting rules. */
   readonly rule?: Rule;
-  /** Satisfies the dependency even if third parties remove it often, because too much depends on it. */
-  readonly isTrusted?: true;
+  /** Part of the address guard. Needs neither trust nor presence while paced: a withdrawal breaks all connections. */
+  readonly isGuard?: true;
 }
 
 type Dependency = Requirement | { readonly anyOf: readonly Requirement[] };
@@ -102,10 +102,13 @@ const tunnelChains = [
 
 type SubjectOf<Type extends SubjectType> = Extract<Subject, { readonly type: Type }>;
 
-/** Keys of subjects that are assumed not to exist. */
-type Lost = ReadonlySet<SubjectKey>;
+/** `lost`: subjects that are assumed not to exist. `paced`: subjects whose repair waits for up to a second. */
+interface Assumptions {
+  readonly lost: ReadonlySet<SubjectKey>;
+  readonly paced: ReadonlySet<SubjectKey>;
+}
 
-const nothingLost: Lost = new Set();
+const noAssumptions: Assumptions = { lost: new Set(), paced: new Set() };
 
 export class Relations {
   readonly #view: RelationView;
@@ -121,7 +124,7 @@ export class Relations {
   }
 
   exists(subject: Subject): boolean {
-    return this.#exists({ subject }, nothingLost);
+    return this.#exists({ subject }, noAssumptions);
   }
 
   /** Whether every dependency of a resource exists. */
@@ -131,9 +134,9 @@ export class Relations {
     return this.#haveAll(this.#needsToBeCreated(dependent)) && this.canStay(dependent);
   }
 
-  /** Whether every `lifetime` dependency exists. The subjects in `lost` are assumed not to exist. */
-  canStay(dependent: Subject, lost: Lost = nothingLost): boolean {
-    return this.#haveAll(this.#needsForLife(dependent), lost);
+  /** Whether every `lifetime` dependency exists. */
+  canStay(dependent: Subject, assumptions: Assumptions = noAssumptions): boolean {
+    return this.#haveAll(this.#needsForLife(dependent), assumptions);
   }
 
   /** All resources that may have a `lifetime` dependency on this one. They are withdrawn if it is lost. */
@@ -181,10 +184,10 @@ export class Relations {
     }
   }
 
-  #haveAll(dependencies: Iterable<Dependency>, lost: Lost = nothingLost): boolean {
+  #haveAll(dependencies: Iterable<Dependency>, assumptions = noAssumptions): boolean {
     for (const dependency of dependencies) {
       const alternatives = "anyOf" in dependency ? dependency.anyOf : [dependency];
-      if (!alternatives.some((one) => this.#exists(one, lost))) return false;
+      if (!alternatives.some((one) => this.#exists(one, assumptions))) return false;
     }
     return true;
   }
@@ -245,11 +248,10 @@ export class Relations {
   *#guardsOf({ address }: SubjectOf<"address">): Generator<Dependency> {
     const family = familyOf(address);
     const { name: setName } = setFor("ipvsIps", family);
-    yield { subject: { type: "entry", setName, entry: addressEntry(address) } };
-    yield { subject: filterChain(family, addressGuard) };
-    for (const jump of this.#jumpTo(addressGuard, family, "INPUT")) {
-      yield { ...jump, isTrusted: true };
-    }
+    yield { subject: { type: "entry", setName, entry: addressEntry(address) }, isGuard: true };
+    yield { subject: filterChain(family, addressGuard), isGuard: true };
+    for (const jump of this.#jumpTo(addressGuard, family, "INPUT"))
+      yield { ...jump, isGuard: true };
   }
 
   /**
@@ -311,9 +313,10 @@ export class Relations {
     return known.get(denialKey(protocolNumbers[server.protocol], server.address, server.port));
   }
 
-  #exists({ subject, rule, isTrusted }: Requirement, lost: Lost): boolean {
+  #exists({ subject, rule, isGuard }: Requirement, { lost, paced }: Assumptions): boolean {
     const key = subjectKey(subject);
-    if (lost.has(key) || (isTrusted !== true && this.#view.distrusted.has(key))) return false;
+    if (isGuard === true && paced.has(key)) return true;
+    if (lost.has(key) || (isGuard !== true && this.#view.distrusted.has(key))) return false;
     const { cached, desired } = this.#view;
     switch (subject.type) {
       case "link":

@@ -6,6 +6,7 @@ import { changesPerBatch } from "../kinds/kind.ts";
 import { foldDone, kindOf, subjectOf } from "../kinds/kinds.ts";
 import { type ConntrackCleaner, cleanConntrack } from "../kinds/stale-flows.ts";
 import { Relations, type RelationView } from "../relations.ts";
+import { type SubjectKey, subjectKey } from "../subject.ts";
 import { NotMade } from "./blocked.ts";
 import { Outcomes, type RefusedChange } from "./outcome.ts";
 import { isNotPermitted } from "./refusal-reason.ts";
@@ -38,6 +39,8 @@ const removalReasons: ReadonlySet<ChangeReason> = new Set([
 export class Pass {
   readonly outcomes: Outcomes = new Outcomes();
   readonly #notMade = new NotMade();
+  /** Subjects of changes that wait because a third party reverted them. */
+  readonly #paced = new Set<SubjectKey>();
   readonly #context: ApplyContext;
   readonly #relations: Relations;
 
@@ -51,7 +54,10 @@ export class Pass {
     { changes, deferred }: Pick<ChangePlan, "changes" | "deferred">,
     onProgress: ApplyProgress = () => {},
   ): Promise<void> {
-    for (const { change } of deferred) this.#notMade.note(change);
+    for (const { change, reason } of deferred) {
+      this.#notMade.note(change);
+      if (reason === "reverted") this.#paced.add(subjectKey(subjectOf(change)));
+    }
     const found = changes.findIndex(({ reason }) => removalReasons.has(reason));
     const firstRemoval = found < 0 ? changes.length : found;
     const { length } = changes;
@@ -92,7 +98,7 @@ export class Pass {
     const isKnown = this.outcomes.unknown.length === 0;
     if (!isKnown || (this.#notMade.isEmpty && distrusted.size === 0)) return [];
     const suspects = [...[...this.#notMade.values()].map(subjectOf), ...distrusted.values()];
-    return withdrawals(suspects, this.#relations, this.#context);
+    return withdrawals(suspects, this.#paced, this.#relations, this.#context);
   }
 
   async #tryAgain(): Promise<void> {

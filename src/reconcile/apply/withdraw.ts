@@ -7,11 +7,12 @@ import { type Subject, type SubjectKey, subjectKey } from "../subject.ts";
 
 /**
  * Plans the withdrawal of all resources that lost a `lifetime` dependency. `suspects` are the dependencies that may be
- * lost. Addresses are withdrawn first, then entries, then virtual servers, so that no step admits packets that a
+ * lost. `paced` are those whose repair a third party reverted less than a second ago. Addresses are withdrawn first, then entries, then virtual servers, so that no step admits packets that a
  * previous step has blocked.
  */
 export function withdrawals(
   suspects: Iterable<Subject>,
+  paced: ReadonlySet<SubjectKey>,
   relations: Relations,
   view: RelationView,
 ): readonly Change[] {
@@ -21,7 +22,7 @@ export function withdrawals(
   for (const suspect of queue) {
     for (const dependent of relations.dependentsOf(suspect)) {
       const key = subjectKey(dependent);
-      if (lost.has(key) || relations.canStay(dependent, lost)) continue;
+      if (lost.has(key) || relations.canStay(dependent, { lost, paced })) continue;
       lost.add(key);
       queue.push(dependent);
       changes.push(...withdrawalOf(dependent, view));

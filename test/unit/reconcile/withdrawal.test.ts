@@ -139,6 +139,43 @@ it("an address is withdrawn if its guard cannot be restored", async () => {
   assert.ok(isServed(), "its virtual server is unreachable and remains");
 });
 
+describe("an address whose guard third parties remove twice in a second", () => {
+  const guards: readonly (readonly [name: string, remove: () => void, find: () => unknown])[] = [
+    [
+      "entry",
+      () => bench.kernel.ipSets.flush("KUBE-IPVS-IPS"),
+      () => bench.state().includes("add KUBE-IPVS-IPS 10.96.0.10"),
+    ],
+    [
+      "chain and jump",
+      () => bench.kernel.iptables.table("IPv4", "filter").flush(),
+      () =>
+        bench.kernel.iptables.peek("IPv4").find(({ name }) => name === "KUBE-IPVS-FILTER")?.rules
+          .length,
+    ],
+  ];
+  for (const [name, remove, find] of guards) {
+    it(`stays while the repair of the ${name} waits for the second to pass`, async () => {
+      const removeAndRepair = async (): Promise<readonly string[]> => {
+        remove();
+        await bench.checkRules();
+        return bench.writes(true);
+      };
+      const found = find();
+      assert.ok(found);
+      await removeAndRepair();
+      assert.equal(find(), found);
+      await bench.clock.advance(500);
+      const writes = await removeAndRepair();
+      assert.notEqual(find(), found, "the second repair waits");
+      assert.ok(!writes.some((text) => text.includes("remove")), writes.join("\n"));
+      await bench.clock.advance(500);
+      await bench.sync();
+      assert.equal(find(), found);
+    });
+  }
+});
+
 it("the removal of a jump that is not cached removes no other", () => {
   const jump: Jump = {
     table: "filter",
