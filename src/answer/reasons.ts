@@ -22,7 +22,9 @@ interface Reason {
 interface ConflictTraits extends Reason {
   /** The Event's reason. */
   readonly event: string;
-  /** Whether it depends on this node's addresses or virtual servers, so that other nodes may not have it. */
+  /**
+   * Whether the conflict depends on this node's addresses or virtual servers. Other nodes may not have such a conflict.
+   */
   readonly isLocal?: true;
 }
 
@@ -97,7 +99,7 @@ export const reasons: typeof rowReasons = {
   "excluded-network": { text: "excludeCIDRs contains its address" },
 };
 
-/** Whether an address is served by its endpoints, as far as the row knows them. */
+/** Whether the address is served as Kubernetes and the operator intend. Checks endpoints only if the row lists them. */
 export function isAsIntended({ reason, realServers, endpoints = [] }: ServiceRow): boolean {
   const found = [reason, ...endpoints.map((one) => one.reason)];
   if (found.some((one) => one !== undefined && reasons[one]?.isIntended !== true)) return false;

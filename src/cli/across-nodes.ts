@@ -160,7 +160,8 @@ function isComparable(answer: unknown): answer is NodeServices {
   }
 }
 
-const otherVersionText = "the answer is from a different version of kube-ipvs (-o json shows it)";
+const otherVersionText =
+  "the answer is from a different version of kube-ipvs (-o json shows the answer)";
 
 /** One line of the table. */
 interface NodeRow {

@@ -4,7 +4,8 @@ import { commands } from "./commands.ts";
 import { type Flag, flags } from "./flags.ts";
 
 /**
- * Returns one line per candidate: the word, a tab and its description. Empty if any word, such as a file name, is valid.
+ * Returns one line per candidate: the word, a tab and its description. Returns an empty text if any word is valid, such
+ * as a file name.
  */
 export function completionsOf(words: readonly string[]): string {
   // bash passes --name=value as three words.

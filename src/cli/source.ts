@@ -56,7 +56,7 @@ export function sourceOn(
       if (asked.kind === "failed") throw new Error(failureText(path, asked.reason));
       if (!isReported) {
         writeErr(
-          `No kube-ipvs daemon on this node answers on ${path} (${asked.reason}): ${instead}\n`,
+          `No kube-ipvs daemon on this node answers on ${path} (${asked.reason}); ${instead}\n`,
         );
       }
       isReported = true;

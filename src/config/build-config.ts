@@ -161,7 +161,7 @@ function servers(
   const loopback = parseIpAddress(isIpv6 ? "::1" : "127.0.0.1") as IpAddress;
   if (metricsPort === 0) report("metricsBindAddress", undefined, "the metrics port must not be 0");
   const given = { healthz: settings.healthzBindAddress, metrics: settings.metricsBindAddress };
-  // In observe-only mode, kube-proxy already uses the configured ports.
+  // In observe-only mode, kube-proxy runs beside kube-ipvs and already uses the configured ports.
   const ports = settings["kubeIpvs.observeOnly"]
     ? observeOnlyPorts
     : {
@@ -246,7 +246,9 @@ function nodePortAddresses(settings: Settings, report: Report): NodePortAddresse
   return { kind: "all" };
 }
 
-/** Also accepts flags of other schedulers, because a Service's annotation may choose such a scheduler. */
+/**
+ * Accepts the flags of every scheduler, because a Service's annotation may choose another one than `ipvs.scheduler`.
+ */
 function schedulerFlags(settings: Settings, report: Report): Pick<Config, "schedulerFlags"> {
   const text = settings["kubeIpvs.schedulerFlags"];
   if (text === "") return {};

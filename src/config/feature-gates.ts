@@ -56,8 +56,8 @@ export const featureGates: readonly FeatureGate[] = [
 export type GateValues = ReadonlyMap<string, boolean>;
 
 /**
- * Resolves all gates. A gate's own value takes precedence over that of `AllAlpha` or `AllBeta`, and that over the
- * default. By default, all gates are on except alpha gates and `AllBeta`.
+ * Resolves all gates. A gate's own value takes precedence over the value of `AllAlpha` or `AllBeta`, which takes
+ * precedence over the default. By default, all gates are on except alpha gates and `AllBeta`.
  */
 export function gateValues(given: GateValues): GateValues {
   const ofStage = { ALPHA: given.get("AllAlpha"), BETA: given.get("AllBeta") } as const;

@@ -27,7 +27,10 @@ export const fieldGroups: readonly FieldGroup[] = [
   { title: "Ignored for compatibility", fields: ignoredFields },
 ];
 
-/** Fills in the columns that a row omits: a text, the default false or empty, and the path as the flag's name. */
+/**
+ * Fills in the columns that a row omits. The kind is text, the default is false or empty, and the path is the flag's
+ * name.
+ */
 function complete(row: FieldRow): Field {
   const name = row.path.replace("kubeIpvs.", "kube-ipvs.");
   const flag = name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);

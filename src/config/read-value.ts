@@ -8,8 +8,8 @@ export function readText(field: Pick<Field, "kind"> & Limits, text: string): Rea
 }
 
 /**
- * Reads a value from the file. Returns undefined if the default applies: if it is null, or if it is empty or zero and
- * the field does not set `keepsZero`.
+ * Reads a value from the file. Returns undefined if the default applies. It applies if the value is null. Without
+ * `keepsZero`, it also applies if the value is empty or zero.
  */
 export function readFileValue(field: Field, value: unknown): Reading<unknown> | undefined {
   if (value === undefined || value === null) return undefined;

@@ -168,7 +168,7 @@ function recordPaths({ stateFile, claimsFile }: Config): readonly string[] {
 }
 
 /**
- * Why the rules of iptables mode must be kept. Undefined if they may be removed: a kube-proxy in IPVS mode does not
+ * Why the rules of iptables mode must be kept. Undefined if they may be removed. A kube-proxy in IPVS mode does not
  * need them. If only kube-proxy's process was found, its mode is unknown, so the rules are kept.
  */
 function userOfRules(config: Config, proxy: OtherProxy | undefined): string | undefined {

@@ -11,7 +11,7 @@ export interface RecordedNode {
   readonly states: ReadonlyMap<IpFamily, FamilyState>;
 }
 
-/** JSON with the node and its digest, which replaces a check of each field in {@link readRecorded}. */
+/** JSON with the node and its digest. {@link readRecorded} checks the digest instead of each field. */
 const form = /^\{"sha256":"(.*?)","node":(.*)\}\n$/s;
 
 export function recordedText(node: RecordedNode): string {

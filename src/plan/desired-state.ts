@@ -119,8 +119,8 @@ export class DesiredState {
   }
 
   /**
-   * Load-balancer frontends that this node must not use and, if source ranges are strict, such node-port frontends, in
-   * a stable order.
+   * Frontends that this node must not use, in a stable order: those of load balancers and, if source ranges are strict,
+   * those of node ports.
    */
   deniedToNode(family: IpFamily): readonly AddressServerId[] {
     return [...this.#denied]

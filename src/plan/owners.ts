@@ -5,9 +5,9 @@ import type { ServicePortPlan } from "./service-port-plan.ts";
 type Owner = ServicePortPlan;
 
 /**
- * Values with the service port plans that request them, their owners. A value is present as long as at least one plan
- * requests it. A plan may request a value more than once. A value with a single owner, which is the usual case, costs
- * one pointer.
+ * Values and their owners, which are the service port plans that request them. A value is present as long as at least
+ * one plan requests it. A plan may request a value more than once. A value with a single owner, which is the usual
+ * case, costs one pointer.
  */
 export class Owners<T> {
   readonly #owners = new Map<T, Owner | Owner[]>();

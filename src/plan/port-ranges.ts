@@ -46,7 +46,10 @@ export function rangeAt(
   };
 }
 
-/** The admitted networks. The virtual IP is one if the node is admitted, because it is the node's source address. */
+/**
+ * The admitted networks. They include the virtual IP if the node is admitted, because the node's packets have it as
+ * their source address.
+ */
 function sourcesOf(
   address: IpAddress,
   port: ServicePort,

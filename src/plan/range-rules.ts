@@ -57,8 +57,8 @@ export function acceptMarked(input: RulesInput): readonly Rule[] {
 
 /**
  * Lets packets to ranges skip the address guard, whose sets do not contain the ports of ranges. Ports with tunnels have
- * the usual set entries, so the guard applies to them. It blocks them as long as source ranges cannot be applied,
- * because their entries are withheld until then.
+ * the usual set entries, so the guard applies to them. The guard blocks these ports as long as source ranges cannot be
+ * applied, because the ports' entries are withheld until then.
  */
 export function returnMarked(input: RulesInput): readonly Rule[] {
   const { portRangeMarks, ranges = [], tunnels = [] } = input;
@@ -77,8 +77,8 @@ export function masqueradeMarked(input: RulesInput): readonly Rule[] {
 }
 
 /**
- * The rules that mark packets to a range. IPVS compares the whole mark, so they replace all of its bits. If there are
- * source ranges, packets from other clients are dropped. If these rules are missing, no packets are marked, so the
+ * The rules that mark packets to a range. IPVS compares the whole mark, so the rules replace all of its bits. If there
+ * are source ranges, packets from other clients are dropped. If these rules are missing, no packets are marked, so the
  * range is not reachable.
  */
 function marking(range: ServedRange): readonly Rule[] {

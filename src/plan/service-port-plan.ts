@@ -49,8 +49,8 @@ export interface PlannedVirtualServer {
   readonly realServers: readonly RealServer[];
   /**
    * Keys of endpoints whose connections may continue although the endpoints are not chosen. For UDP, these are all
-   * serving endpoints; undefined if all of them are chosen. A serving endpoint may not be chosen because it is
-   * terminating or because others are nearer. For TCP and SCTP, these are ready endpoints that a preference excludes.
+   * serving endpoints; undefined if all of them are chosen. A serving endpoint is not chosen if it is terminating or
+   * others are nearer. For TCP and SCTP, these are ready endpoints that a preference excludes.
    */
   readonly stillServing?: ReadonlySet<HostPort>;
   /** Seconds after which a drain ends despite open connections. If undefined, the configured drain deadline applies. */
@@ -217,7 +217,10 @@ function rangeServersOf(
   });
 }
 
-/** Plans the virtual servers for tunnels. Marks are hashes: if a mark is already used, its frontend has no tunnels. */
+/**
+ * Plans the virtual servers for tunnels. Marks are hashes, so two frontends may have the same mark. A frontend whose
+ * mark is already used has no tunnels.
+ */
 function tunnelServersOf(
   { port, context, serving }: ServerBasis,
   frontends: readonly Frontend[],

@@ -21,7 +21,7 @@ import {
 
 /** The mangle chain marks packets to and from tunnels. The filter chain accepts tunneled packets only from Nodes. */
 export const tunnelChain = "KUBE-IPVS-TUNNEL";
-/** Drops packets to forward that arrived through a tunnel, and packets that pods send to Nodes through tunnels. */
+/** Drops packets from a tunnel that this node would forward, and tunneled packets that pods send to Nodes. */
 export const tunnelForwardChain = "KUBE-IPVS-TUNNEL-FWD";
 
 export const tunnelJumps: readonly Jump[] = [
@@ -39,7 +39,10 @@ export function tunnelChains(input: RulesInput): readonly Chain[] {
   ];
 }
 
-/** The routing rule delivers every packet from the tunnel. These rules drop those to addresses other than Nodes'. */
+/**
+ * Accepts tunneled packets only from Nodes. The routing rule delivers every packet from the tunnel to this node, so
+ * these rules also drop packets from the tunnel whose destination is neither a Node nor this node.
+ */
 function inputRules(input: RulesInput): readonly Rule[] {
   const isTunneled = ofProtocol(tunnelLinks[input.family].protocol);
   const toOthers: Match = { kind: "address-type", end: "dst", type: "LOCAL", isNegated: true };
@@ -55,8 +58,8 @@ function inputRules(input: RulesInput): readonly Rule[] {
 
 /**
  * If the routing rule is missing, a packet to another node's address would be forwarded back to that node, so packets
- * from a tunnel are not forwarded. Neither are tunneled packets from pods, which can have any inner source:
- * masquerading would give them this node's address as their outer source.
+ * from a tunnel are not forwarded. Tunneled packets from pods are not forwarded either. They can have any inner source,
+ * and masquerading would give them this node's address as their outer source.
  */
 function forwardRules(input: RulesInput): readonly Rule[] {
   const isTunneled = ofProtocol(tunnelLinks[input.family].protocol);
@@ -69,7 +72,7 @@ function fromTunnel({ family }: RulesInput): Match {
 }
 
 /**
- * The rules that mark packets to and from tunnels. IPVS compares the whole mark, so they replace all of its bits.
+ * The rules that mark packets to and from tunnels. IPVS compares the whole mark, so the rules replace all of its bits.
  * Packets from a tunnel are dropped unless their address and port are served. Source ranges apply later, in the filter
  * chain INPUT.
  */

@@ -30,7 +30,7 @@ type NodeAddresses = TuningFacts["nodeAddresses"];
 
 /**
  * Whether packets to the frontend are forwarded through tunnels. The other node must handle the destination address.
- * Bound addresses are local on every node, but of the node-port addresses, other nodes know only the one in this node's
+ * Bound addresses are local on every node. Of this node's node-port addresses, other nodes know only the one in its
  * Node object.
  */
 export function isTunneled(

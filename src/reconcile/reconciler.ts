@@ -109,8 +109,8 @@ export class Reconciler {
   }
 
   /**
-   * Whether all objects on which a resource of this goal depends exist, as last observed or written. A change with an
-   * unknown outcome is treated as not made. Undefined before the first observation.
+   * Whether a resource of this goal has all its dependencies, as last observed or written. A change with an unknown
+   * outcome is treated as not made. Undefined before the first observation.
    */
   canExist(
     subject: Subject,

@@ -192,7 +192,7 @@ describe("the operator's commands in other modes", () => {
       const { out, err } = kubeIpvs("explain", `${nodeAddress}:${nodePort}`, ...given);
       assert.match(
         err,
-        /No kube-ipvs daemon on this node answers .*: planning as the daemon would at startup/,
+        /No kube-ipvs daemon on this node answers .*; planning as the daemon would at startup/,
       );
       assert.match(out, /^Packets to \S+ \(default\/web, node-port\) are balanced over 2 of 3 /);
       const plan = kubeIpvs("plan", ...given);

@@ -567,7 +567,7 @@ describe("the operator's commands", () => {
       assert.equal(code, 2);
       assert.match(
         out,
-        /^Degraded: kube-ipvs is running \(process \d+\), but does not answer on its operator socket \S+ \(no answer within 5 s\)\. The kernel keeps serving: /,
+        /^Degraded: kube-ipvs is running \(process \d+\), but does not answer on its operator socket \S+ \(no answer within 5 s\)\. The kernel keeps serving\. /,
       );
       const services = kubeIpvs("services");
       assert.equal(services.code, 1);
@@ -586,14 +586,14 @@ describe("the operator's commands", () => {
     const drains = kubeIpvs("drains", ...node.flags);
     assert.match(
       drains.err,
-      /No kube-ipvs daemon on this node answers .*: showing what the daemon would find at startup/,
+      /No kube-ipvs daemon on this node answers .*; showing what the daemon would find at startup/,
     );
     assert.equal(drains.code, 0);
     const { code, out, err } = kubeIpvs("services", "web", ...node.flags);
     test.diagnostic(out);
     assert.match(
       err,
-      /No kube-ipvs daemon on this node answers .*: showing what the daemon would find at startup/,
+      /No kube-ipvs daemon on this node answers .*; showing what the daemon would find at startup/,
     );
     assert.match(out, /^ +10\.244\.1\.20:8080 +node-1 +ready +yes +- +1 +0 +\d+ /m);
     assert.equal(code, 0);

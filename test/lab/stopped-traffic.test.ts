@@ -121,7 +121,7 @@ describe("traffic that other settings on the node stop", () => {
       assert.equal(code, 2);
       assert.match(
         kubeIpvs(...asked).out,
-        /^Packets .* are balanced over .*; uncertain because of rp_filter eth0.*: strict, so packets that arrive there are dropped: the route to 192\.168\.10\.1 leaves through probe0\n/,
+        /^Packets .* are balanced over .*; uncertain because of rp_filter eth0.*: strict; packets that arrive there are dropped, because the route to 192\.168\.10\.1 leaves through probe0\n/,
       );
       const diagnosis = kubeIpvs("doctor").out;
       test.diagnostic(diagnosis);

@@ -5,8 +5,8 @@ export const endpointControllerCommand: Command = {
   name: "endpoint-controller",
   summary: "create a cluster's EndpointSlices from its Pods",
   description:
-    "Runs a controller that creates the EndpointSlices of each Service with a selector from the Pods " +
-    "that it selects, and keeps them up to date. It uses the daemon's flags for the API server, the " +
+    "Runs a controller for all Services that have a selector. From the selected Pods, the controller " +
+    "creates EndpointSlices and keeps them up to date. It uses the daemon's flags for the API server, the " +
     "relist guard and logging, and does not change kernel state.\n" +
     "It skips Services whose EndpointSlices another controller manages.",
   options: [],

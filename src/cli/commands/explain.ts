@@ -43,7 +43,7 @@ export const explainCommand: Command = {
     valueOption(
       "from-dump",
       "file",
-      "explain packets on the node where kube-ipvs sysdump wrote this archive, instead of on this node; without a destination, to all addresses in the archive",
+      "explain packets on the node where kube-ipvs sysdump wrote this archive, instead of on this node; without a destination, explain packets to all addresses in the archive",
     ),
     valueOption(
       "in",

@@ -8,8 +8,8 @@ export const planCommand: Command = {
   name: "plan",
   summary: "print what a sync would change in this kernel",
   description:
-    "Prints what a sync would change in this kernel, without changing anything, and which " +
-    "leftovers would then be removed. In userspace mode, it also prints the listeners that the " +
+    "Prints what a sync would change in this kernel, and which leftovers the daemon would remove after " +
+    "the sync. The command itself changes nothing. In userspace mode, it also prints the listeners that the " +
     "daemon would open. Without configuration flags, it plans the running daemon's next sync; " +
     "otherwise, the first sync after a start. With --cleanup, it prints what kube-ipvs --cleanup would " +
     "remove. With -f, it prints what applying a file would change, apart from changes that are pending anyway.\n" +

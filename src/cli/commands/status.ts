@@ -84,6 +84,6 @@ async function statusWithoutDaemon(
     return { apiVersion, kind: "Status", verdict: "NotRunning", summary };
   }
   const process = holder === undefined || holder.pid === 0 ? "" : ` (process ${holder.pid})`;
-  const summary = `Degraded: kube-ipvs is running${process}, but does not answer on its operator socket ${path} (${reason}). The kernel keeps serving: save the log, then restart kube-ipvs`;
+  const summary = `Degraded: kube-ipvs is running${process}, but does not answer on its operator socket ${path} (${reason}). The kernel keeps serving. Save the log, then restart kube-ipvs`;
   return { apiVersion, kind: "Status", verdict: "Degraded", summary };
 }

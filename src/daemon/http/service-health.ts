@@ -34,7 +34,7 @@ export interface ServiceHealthDependencies {
   readonly clock: Clock;
   readonly log: Logger;
   readonly health: ProxyHealth;
-  /** The owners, as an earlier run recorded them, of ports that several Services claim. */
+  /** The owners of ports that several Services claim, as recorded by an earlier run. */
   readonly held?: Holders;
   /** Defaults to an {@link HttpListener}. */
   readonly makeListener?: MakeListener;

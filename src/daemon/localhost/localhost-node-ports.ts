@@ -24,7 +24,10 @@ export interface LocalhostNodePortsOptions {
  * number indicates a bug in one of them.
  */
 const maxConnections = 4_096;
-/** Connections are closed as soon as their node port is, because this process no longer forwards them. */
+/**
+ * Connections are closed together with their node port, because this process forwards them only while the port is
+ * served.
+ */
 const drainMs = 1;
 
 /** The service ports of one Service and family that have node ports. */

@@ -75,7 +75,7 @@ export class BackendWatch {
     if (backend !== inUse) {
       this.stop();
       const found = `The node uses the iptables backend ${backend} (${reason}), but kube-ipvs uses ${inUse}`;
-      this.#fail(new Error(`${found}: exiting to restart with ${backend}`));
+      this.#fail(new Error(`${found}; exiting to restart with ${backend}`));
       return;
     }
     const isBoth = warning !== undefined;

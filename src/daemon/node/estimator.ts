@@ -30,8 +30,8 @@ export function setEstimator(
 }
 
 /**
- * With this many servers or more, the estimator's work is noticeable on nodes with many processors:
- * docs/reports/scale.md.
+ * With this many servers or more, the estimator's work is noticeable on nodes with many processors
+ * (docs/reports/scale.md).
  */
 const manyServers = 10_000;
 const pauseMs = 600_000;

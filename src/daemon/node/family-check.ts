@@ -73,13 +73,13 @@ function nodePortFindings(
   if (given.kind === "primary") return [];
   if (given.kind === "all") {
     const advice = "consider nodePortAddresses: [primary]";
-    const reason = `nodePortAddresses is unset: node ports are open on all local IPs; ${advice}`;
+    const reason = `nodePortAddresses is unset, so node ports are open on all local IPs; ${advice}`;
     return [{ reason, isFatal: false }];
   }
   const covered = new Set(addressesOf(given.cidrs).map(familyOf));
   const open = [primary, ...families].find((family) => !covered.has(family));
   if (open === undefined) return [];
-  const reason = `nodePortAddresses has no ${open} network: node ports are open on all local ${open} IPs`;
+  const reason = `nodePortAddresses has no ${open} network, so node ports are open on all local ${open} IPs`;
   return [{ reason, isFatal: false }];
 }
 

@@ -40,8 +40,8 @@ const pausePerNodeMs = 1_000;
 const longestWaitMs = 5_000;
 /**
  * When a Service names a new address, Nodes are read within this time, or within {@link claimPausePerNodeMs} per Node
- * if that is longer. The delay is random, because all nodes receive the Service at the same time. It is also the
- * shortest pause between two reads that new addresses cause.
+ * if that is longer. The delay is random, because all nodes receive the Service at the same time. The time limit is
+ * also the shortest pause between two reads that new addresses cause.
  */
 const readingWithinMs = 1_000;
 const claimPausePerNodeMs = 100;

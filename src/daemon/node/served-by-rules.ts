@@ -45,9 +45,9 @@ export async function readServedByRules(
 }
 
 /**
- * For a family's contested addresses without a recorded owner, finds the owner in the rules: the Service in the comment
- * of the first rule for the address and port. Reads nothing if there are no such addresses. Rejects if rules cannot be
- * read.
+ * Finds the owners of a family's contested addresses that have no recorded owner. The owner of an address and port is
+ * the Service that the comment of their first rule names. Reads nothing if there are no such addresses. Rejects if
+ * rules cannot be read.
  */
 export async function findHoldersInRules(
   mode: RulesMode,
@@ -61,7 +61,7 @@ export async function findHoldersInRules(
   );
   if (ofFamily.length === 0) return holders;
   const rules = await readRules(mode, iptables, family);
-  // Reversed, because the last item with a key takes precedence in the map, but the first rule does in the kernel.
+  // Reversed, because the map keeps the last item with a key, but the kernel applies the first matching rule.
   const names = new Map(rules.toReversed().flatMap(([, rule]) => nameOf(rule)));
   for (const { key, claims } of ofFamily) {
     const served = claims.find(({ plan: { servicePort } }) => {

@@ -31,7 +31,7 @@ export class Tunnels {
     this.#options = options;
   }
 
-  /** Call this before a sync. Never rejects: if a link cannot be removed, the chains that restrict it remain. */
+  /** Call this before a sync. Never rejects. If a link cannot be removed, the chains that restrict it remain. */
   async removeUnneeded(): Promise<void> {
     for (const family of this.#options.families.filter((one) => !this.#isWanted(one)))
       await this.#attempt(family, "Cannot remove the link of earlier tunnels", () =>

@@ -41,7 +41,10 @@ export function problemsOf(evidence: Evidence): readonly Problem[] {
   ].flatMap((find) => find(evidence));
 }
 
-/** A longer startup is a problem. Even with tens of thousands of Services, a startup takes only half a minute. */
+/**
+ * A startup that takes longer than this is a problem. Even with tens of thousands of Services, it takes only half a
+ * minute.
+ */
 const longestStartSeconds = 60;
 
 /** While the first sync is running and there are no other problems, the verdict is Starting, not Degraded. */

@@ -224,7 +224,7 @@ function readOne(
     const code = systemErrorCode(error);
     if (code === "ENOENT") return undefined;
     const err = `${path}: ${systemErrorText(error)}`;
-    // If a parent of the path is a file, the error is reported when the file is written.
+    // If a parent of the path is not a folder, the error is reported when the state file is written.
     if (code !== "ENOTDIR") log.warn("Cannot read the record of an earlier run", { err, effect });
     return unknown(err);
   }

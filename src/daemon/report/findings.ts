@@ -19,7 +19,7 @@ export interface Finding {
 
 /**
  * Returns a function that takes all current problems and sets the gauge to their number for each combination of labels.
- * Combinations without a problem get 0, if they are `known` or had one before.
+ * A combination without a problem gets 0 if it is `known` or had a problem before.
  */
 export function countBy<T, Labels extends Readonly<Record<string, string>>>(
   gauge: { set(labels: Labels, count: number): void },

@@ -75,8 +75,8 @@ export class SyncHistory {
   /** The program that changed our nf_tables tables, according to the last check that found drift. */
   tablesChangedBy: string | undefined;
   /**
-   * Virtual servers whose real servers differed from the cache when a command read them, and that have not been
-   * repaired yet, with the monotonic time of that read.
+   * Virtual servers whose real servers differed from the cache when a command read them, and which have not been
+   * repaired since. The value is the monotonic time of the read.
    */
   readonly #unrepaired = new Map<ServerKey, number>();
 

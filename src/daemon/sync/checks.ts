@@ -34,8 +34,8 @@ const mostIntervals = 8;
 export const checkShare = 0.02;
 
 /**
- * Checks that run between syncs. Each check has its own timer, which changes in the cluster do not postpone. Addresses
- * are checked in all modes; each mode adds further checks.
+ * Checks that run between syncs. Each check has its own timer. Changes in the cluster do not postpone a check.
+ * Addresses are checked in all modes; each mode adds further checks.
  */
 export abstract class Checks<Context extends CheckContext = CheckContext> {
   protected readonly context: Context;

@@ -83,8 +83,8 @@ export class KernelChecks extends Checks<KernelCheckContext> {
           }),
       },
       {
-        // The pace depends on elapsed time, because iptables programs do most of the work, which our own CPU time does
-        // not include. If third-party rules change continuously, every check starts these programs.
+        // The pace depends on elapsed time, because most of the work is done by iptables programs, whose CPU time our
+        // own does not include. If third-party rules change continuously, every check starts these programs.
         usedMs: () => clock.monotonicMs(),
         name: "check of rules",
         ...paceOf(live.current.ruleCheckPeriodMs),

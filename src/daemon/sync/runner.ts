@@ -92,7 +92,8 @@ export class Runner {
 
   /**
    * Requests a run at this monotonic time, which replaces the time of the previous call. Undefined if no run is needed.
-   * If the time has already come, requests the run immediately, so that the runner is not considered settled before it.
+   * If the time has already come, requests the run immediately, so that the runner is not considered settled before
+   * that run.
    */
   requestAt(dueMs: number | undefined): void {
     this.#cancelRequest();

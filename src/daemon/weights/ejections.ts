@@ -142,7 +142,10 @@ export class Ejections {
     return this.#watched.size === 0 ? "stop" : "paced";
   }
 
-  /** The next Services in turn. They have at most `mostVirtualServers` virtual servers, unless it is only one. */
+  /**
+   * The next Services in turn, with at most `mostVirtualServers` virtual servers in all. A single Service may have
+   * more.
+   */
   #takeNext(): readonly Watched[] {
     const taken: Watched[] = [];
     let count = 0;

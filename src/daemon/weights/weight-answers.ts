@@ -80,13 +80,15 @@ export class WeightAnswers {
     this.#task = new Periodic({ ...task, run: async () => this.#tick() }, context);
   }
 
-  /** The answer to use in planning. Until an endpoint is first asked, this is the one that an earlier run recorded. */
+  /**
+   * The answer to use in planning. Until an endpoint is first asked, this is the answer that an earlier run recorded.
+   */
   answerOf(service: ServiceName, address: IpAddress): WeightAnswer | undefined {
     const key = serviceAddress(service, address);
     return this.#targets.get(key)?.answer ?? this.#recall(key);
   }
 
-  /** Whether an endpoint's weight is one that it answered. Undefined if the endpoint is not asked. */
+  /** Whether an endpoint's weight is its own answer. Undefined if the endpoint is not asked. */
   stateOf(service: ServiceName, address: IpAddress): "answered" | "no-answer" | undefined {
     const target = this.#targets.get(serviceAddress(service, address));
     if (target === undefined) return undefined;

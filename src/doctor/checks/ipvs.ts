@@ -97,7 +97,7 @@ export const ipvsChecks: readonly Check[] = [
     name: "conn-reuse-mode",
     modes: ipvsMode,
     needs: ["ipvs"],
-    why: "this sysctl decides which real server a client reaches if it soon reuses a source port",
+    why: "this sysctl decides which real server a client reaches if the client soon reuses a source port",
     read: ({ sysctl }) => sysctl(reusePath),
     judge(value, host) {
       if (value === undefined) return unset(reusePath, host);

@@ -4,7 +4,7 @@ import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { attempt } from "../../base/attempt.ts";
 import type { OtherNamespace } from "../node.ts";
 
-/** Lists these namespaces. Throws if /proc cannot be read. */
+/** Lists the other network namespaces that have virtual servers. Throws if /proc cannot be read. */
 export function readOtherNamespaces(procPath = "/proc"): readonly OtherNamespace[] {
   const seen = new Set([readlinkSync(`${procPath}/self/ns/net`)]);
   const found: OtherNamespace[] = [];

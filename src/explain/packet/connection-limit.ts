@@ -1,8 +1,8 @@
 import type { ObservedRealServer, RealServer } from "../../state/real-server.ts";
 
 /**
- * Whether a real server gets no new connections because of its limit. Once it has reached the upper number, it must
- * drop below the lower one. Between the two, the result is unknown. Pure.
+ * Whether a real server gets no new connections because of its limit. A real server that has reached the upper number
+ * must first drop below the lower one. Between the two numbers, the result is unknown. Pure.
  */
 export function isFull(realServer: RealServer | ObservedRealServer): boolean | "maybe" {
   if (realServer.limit === undefined || !("activeConnections" in realServer)) return false;

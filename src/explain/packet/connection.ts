@@ -74,9 +74,9 @@ export function followConnection(
 }
 
 /**
- * Follows a reply through the rules. It is addressed to the source that the endpoint saw, which nat translates back to
- * the client. IPVS changes the reply's source to the Service's address before filter OUTPUT and before POSTROUTING; nat
- * does so after these chains. Port 0 stands for the client's unknown port.
+ * Follows a reply through the rules. The reply is addressed to the source that the endpoint saw. nat translates this
+ * address back to the client's. IPVS changes the reply's source to the Service's address before filter OUTPUT and
+ * before POSTROUTING; nat does so after these chains. Port 0 stands for the client's unknown port.
  */
 function followAnswer(
   { packet, endpoint: { address, port: endpointPort }, isByIpvs }: Omit<ArrivedPacket, "steps">,
@@ -153,8 +153,8 @@ function followLater(
 }
 
 /**
- * Follows the ICMP error "port unreachable", with which this node refuses another host's packet, to that host. Connection
- * tracking does not know the packet yet, so the error has the state INVALID.
+ * Follows the ICMP error "port unreachable" to the host whose packet this node refused. Connection tracking does not
+ * know that packet yet, so the error has the state INVALID.
  */
 export function followRefusal(
   packet: Packet,

@@ -68,7 +68,7 @@ export function deliver(arrived: ArrivedPacket, state: NodeState): EndpointPath 
   };
 }
 
-/** The path of packets to an endpoint that has no usable route. Undefined if it has one. */
+/** The path of packets to an endpoint without a usable route. Undefined if there is a usable route. */
 export function missingRoute(realServer: RealServerId, state: NodeState): EndpointPath | undefined {
   const { address } = realServer;
   if (isHere(address, state) || state.network.routes.has(address)) return undefined;

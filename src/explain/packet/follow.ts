@@ -226,7 +226,7 @@ function balance(onPath: PacketOnPath, state: NodeState): PathEnd | undefined {
   return { kind: "balanced", isByIpvs: true, endpoints };
 }
 
-/** A step that means: it is unknown whether the connection limit excludes the real server. */
+/** A step for a connection limit that may exclude the real server. Whether it does is unknown. */
 function limitStep(realServer: RealServer): Step {
   const rule = `limit of ${realServer.limit?.upper} connections`;
   const chain = realServerKey(realServer);

@@ -1,6 +1,6 @@
 /**
- * Evaluates the expressions of an nftables rule for a packet. A register stores bytes, and a mask of the bits that are
- * known. Because some bits are unknown, the result may be "may match". Pure.
+ * Evaluates the expressions of an nftables rule for a packet. A register stores bytes and a mask of their known bits.
+ * If a relevant bit is unknown, the result is "may match". Pure.
  */
 import type {
   NftElement,

@@ -35,7 +35,7 @@ export function arrivalDoubts(packet: Packet, { network }: NodeState): readonly 
   const { source, inLink, isFromNode } = packet;
   const links = network.strictLinks.get(source) ?? [];
   if (isFromNode || links.length === 0) return [];
-  const rule = `strict, so packets that arrive there are dropped: the route to ${source} leaves through ${inLink}`;
+  const rule = `strict; packets that arrive there are dropped, because the route to ${source} leaves through ${inLink}`;
   return [doubt(packet, "rp_filter", links.join(", "), rule)];
 }
 

@@ -139,8 +139,8 @@ export function passTables(
 }
 
 /**
- * If nftables chains with the table's priority would stop the packet differently, returns their steps. The kernel calls
- * the chain that was created last first, but does not report the order of creation.
+ * If nftables chains with the table's priority would stop the packet differently, returns their steps. Of these chains,
+ * the kernel calls the most recently created one first, but it does not report the order of creation.
  */
 function rivalSteps(
   hook: Hook,
@@ -213,7 +213,7 @@ export function filterPlaces(hooks: readonly Hook[], isForIpvs = false): readonl
   });
 }
 
-/** The OUTPUT chains except nat, through which IPVS sends packets whose destination is already the endpoint. */
+/** All OUTPUT chains except nat. IPVS sends packets through them whose destination is already the endpoint. */
 export const outputPlaces: readonly Place[] = [
   ...firstPlaces("OUTPUT"),
   ...filterPlaces(["OUTPUT"]),

@@ -86,7 +86,10 @@ function driftOf(kind: "rule" | "jump", was: Texts, is: Texts): DriftTexts {
   return [{ kind, before: "in our order", after: "in a different order" }];
 }
 
-/** The multiset difference: texts that occur more often in `texts` than in `others`, as often as the numbers differ. */
+/**
+ * The multiset difference. A text that occurs more often in `texts` than in `others` is repeated as often as the counts
+ * differ.
+ */
 function without(texts: Texts, others: Texts): Texts {
   const counts = new Map<string, number>();
   for (const text of others) counts.set(text, (counts.get(text) ?? 0) + 1);

@@ -173,7 +173,10 @@ export function diffSets(input: SetsInput, { sets, formerSets }: PlanSteps): voi
   }
 }
 
-/** Destroys all sets. If third-party rules refer to a set, only this attempt shows it, because our own rules do too. */
+/**
+ * Destroys all sets. Only the attempt shows whether third-party rules refer to a set, because our own rules refer to it
+ * too.
+ */
 export function destroyAll({ sets }: CachedState): readonly Change[] {
   return [...ourSets.keys()]
     .filter((name) => sets.has(name))

@@ -1,4 +1,4 @@
-/** Reads kernel state into the cache, and records the differences between them. */
+/** Reads kernel state into the cache, and records how the kernel differed from the cache. */
 import type { Clock } from "../../base/clock.ts";
 import type { IpAddress, IpFamily } from "../../base/ip.ts";
 import { inSlices } from "../../base/time-slice.ts";
@@ -145,8 +145,8 @@ export class Observer {
   }
 
   /**
-   * Looks up those of these virtual servers that are not cached. If one exists, a third party has created it since the
-   * last listing, and it is recorded like any other difference.
+   * Looks up the given virtual servers that are not cached. If one exists, a third party has created it since the last
+   * listing, and it is recorded like any other difference.
    */
   async observeUncached(servers: Iterable<VirtualServer>): Promise<void> {
     const { virtualServers } = this.#cached;

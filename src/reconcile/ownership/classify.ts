@@ -126,8 +126,8 @@ function kernelTraces(cached: CachedState): KernelTraces {
     const guardSet = setFor("ipvsIps", family).name;
     const guards = sources.flatMap((entries) => [...(entries.get(guardSet) ?? [])].map(addressOf));
     const hasGuards = guards.length > 0;
-    // An address with port ranges alone is in no other set, and has its own mark. If there are more such addresses than
-    // marks, other software flushed a set.
+    // An address that has only port ranges is in no other set, and has its own mark. If there are more such addresses
+    // than marks, other software flushed a set.
     const unnamed = new Set(guards.filter((address) => !namedAddresses.has(address)));
     if (unnamed.size <= markCount(family)) for (const one of unnamed) namedAddresses.add(one);
     const isBound = [...cached.addresses].some((address) => familyOf(address) === family);

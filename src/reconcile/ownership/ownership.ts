@@ -95,8 +95,8 @@ export class Ownership {
   }
 
   /**
-   * Called before creations are sent to the kernel. If such a virtual server exists afterwards, it is ours, whatever
-   * the outcome of the request.
+   * Called before creations are sent to the kernel. If a virtual server in `changes` exists afterwards, it is ours,
+   * whatever the outcome of the request.
    */
   noteCreations(changes: readonly Change[]): void {
     for (const change of changes) {
@@ -110,8 +110,8 @@ export class Ownership {
   }
 
   /**
-   * Finds foreign virtual servers among `keys` that Services request, and returns the keys of conflicts that have
-   * ended. With the policy `delete`, these virtual servers become ours, so there are no conflicts. If `keys` is
+   * Finds the foreign virtual servers among `keys` that a Service also requests. Returns the keys of conflicts that
+   * have ended. With the policy `delete`, these virtual servers become ours, so there are no conflicts. If `keys` is
    * undefined, checks all virtual servers.
    */
   updateConflicts(

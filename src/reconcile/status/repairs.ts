@@ -14,8 +14,8 @@ const mostDrifts = 100;
 const firstPauseMs = 30_000;
 const longestPauseMs = 600_000;
 /**
- * Minimum time between two repairs of a restriction, for which there is no back-off. With nf_tables, there is none for
- * sets and rules either, because the kernel reports each change immediately and a repair starts no program.
+ * Minimum time between two repairs of a restriction, for which there is no back-off. With nf_tables, repairs of sets
+ * and rules do not back off either, because the kernel reports each change immediately and a repair starts no program.
  */
 const leastPauseMs = 1_000;
 /**

@@ -142,7 +142,7 @@ describe("explain", () => {
     assert.equal(code, 2);
     assert.match(
       err,
-      /No kube-ipvs daemon on this node answers .*: planning as the daemon would at startup\n$/,
+      /No kube-ipvs daemon on this node answers .*; planning as the daemon would at startup\n$/,
     );
     assert.equal(
       out,

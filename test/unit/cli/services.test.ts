@@ -183,7 +183,7 @@ describe("kube-ipvs services", () => {
     assert.equal(code, 0);
     assert.match(out, /shop +web/);
     const instead = "showing what the daemon would find at startup";
-    assert.equal(err, `No kube-ipvs daemon on this node answers on ${path} (ENOENT): ${instead}\n`);
+    assert.equal(err, `No kube-ipvs daemon on this node answers on ${path} (ENOENT); ${instead}\n`);
     assert.deepEqual(asked, ["/v1/services?namespace=shop&name=web&connections=true"]);
   });
 
@@ -227,7 +227,7 @@ describe("kube-ipvs drains", () => {
     assert.deepEqual([code, out], [0, "No real servers are draining\n"]);
     assert.match(
       err,
-      /^No kube-ipvs daemon on this node answers on .*: showing what the daemon would find at startup\n$/,
+      /^No kube-ipvs daemon on this node answers on .*; showing what the daemon would find at startup\n$/,
     );
   });
 

@@ -299,7 +299,7 @@ Not checked          rules of other software, routes and settings: run kube-ipvs
     assert.equal(code, 2);
     assert.match(
       out,
-      /^Degraded: kube-ipvs is running, but .* \(no answer within 5 s\)\. The kernel keeps serving: save the log, then restart kube-ipvs\n$/,
+      /^Degraded: kube-ipvs is running, but .* \(no answer within 5 s\)\. The kernel keeps serving\. Save the log, then restart kube-ipvs\n$/,
     );
     server.closeAllConnections();
   });

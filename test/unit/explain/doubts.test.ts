@@ -92,7 +92,7 @@ describe("a strict rp_filter on another link", () => {
       const found = await explanationAfter(damage, { from, options });
       assert.deepEqual(doubtsOf(found), isDoubted ? ["rp_filter eth1"] : []);
       const text =
-        /; uncertain because of rp_filter eth1: strict, so packets that arrive there are dropped: the route to \S+ leaves through eth0/;
+        /; uncertain because of rp_filter eth1: strict; packets that arrive there are dropped, because the route to \S+ leaves through eth0/;
       assert.equal(text.test(found.summary), isDoubted, found.summary);
       assert.equal(
         found.packets.every(({ planned }) => planned === undefined),

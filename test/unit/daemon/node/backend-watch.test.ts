@@ -13,7 +13,7 @@ const both: BackendFinding = { ...same, warning: "Both iptables backends have ru
 const other: BackendFinding = { backend: "nft", reason: "kubelet's chain exists" };
 
 const restart =
-  "The node uses the iptables backend nft (kubelet's chain exists), but kube-ipvs uses legacy: exiting to restart with nft";
+  "The node uses the iptables backend nft (kubelet's chain exists), but kube-ipvs uses legacy; exiting to restart with nft";
 const bothEvent = "Both iptables backends are in use";
 
 describe("BackendWatch", () => {
