@@ -29,8 +29,8 @@ interface Informed<T> {
 }
 
 /**
- * Creates the EndpointSlices of each Service with a selector from the selected Pods, and keeps them up to date. Starts
- * writing when all four lists are complete. Survives all API server outages, and continues until stopped.
+ * Creates EndpointSlices for each Service that has a selector, from the selected Pods, and keeps them up to date.
+ * Starts writing when all four lists are complete. Survives all API server outages, and continues until stopped.
  */
 export class EndpointController {
   readonly #dependencies: ReflectorDependencies;

@@ -30,8 +30,8 @@ export interface Kernel {
   readonly tunnels?: TunnelLinks;
   readonly iptables: Iptables;
   /**
-   * Present if rules are written with nf_tables, because iptables and ipset have no such notifications. Calls back when
-   * other software has changed our tables. Returns a function that ends the watch.
+   * Calls back when other software has changed our tables. Returns a function that ends the watch. Present only if
+   * rules are written with nf_tables, because iptables and ipset do not report changes.
    */
   readonly watchTables?: (listener: TablesListener) => () => void;
   /**
@@ -116,7 +116,7 @@ export interface Ipvs extends IpvsTraffic {
   /** Every virtual server, read with one dump. Third-party firewall marks are omitted. */
   listVirtualServers(): Promise<readonly VirtualServer[]>;
   /**
-   * Those of these virtual servers that exist, read with one message each. The cost does not depend on how many other
+   * The given virtual servers that exist, read with one message each. The cost does not depend on how many other
    * virtual servers exist.
    */
   findVirtualServers(ids: readonly VirtualServerId[]): Promise<readonly VirtualServer[]>;

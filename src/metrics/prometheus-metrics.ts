@@ -82,8 +82,8 @@ export function prometheusMetrics({
 }
 
 /**
- * Exposes the API server's version as kubernetes_build_info. If it were a fixed version, alerts of kubernetes-mixin would
- * report a mismatch in clusters with a different version.
+ * Exposes the API server's version as kubernetes_build_info. If the version were fixed, alerts of kubernetes-mixin
+ * would report a mismatch in clusters with a different version.
  */
 export function showServerVersion(
   { major, minor, gitVersion }: Readonly<Record<"major" | "minor" | "gitVersion", string>>,

@@ -331,7 +331,7 @@ function whyWithoutEffect(
       if (!ports.some(({ protocol }) => protocol === "TCP")) return "the Service has no TCP port";
       return avoidsZeroWeights(scheduler, schedulerFlags)
         ? undefined
-        : `the scheduler is ${scheduler}, which would refuse the connections of an ejected endpoint: sh and mh need ${flagsName}: ${scheduler}-fallback`;
+        : `the scheduler is ${scheduler}, which would refuse the connections of an ejected endpoint; sh and mh need ${flagsName}: ${scheduler}-fallback`;
     case canaryName:
       return canary === undefined || sharesByWeights(scheduler) ? undefined : unweighted(scheduler);
     default:
@@ -340,5 +340,5 @@ function whyWithoutEffect(
 }
 
 function unweighted(scheduler: string): string {
-  return `the scheduler is ${scheduler}, which ignores these weights: set ${schedulerName} to wrr or wlc`;
+  return `the scheduler is ${scheduler}, which ignores these weights; set ${schedulerName} to wrr or wlc`;
 }

@@ -6,8 +6,8 @@ import type { IpAddress } from "../base/ip.ts";
 import type { IpSetType } from "./ip-set.ts";
 
 /**
- * Our rules are in nat and filter. In mangle, we only create the rules for port ranges and tunnels, and iptables
- * mode's canary chain. In raw, we create nothing.
+ * Most of our rules are in nat and filter. In mangle, we create only the rules for port ranges and tunnels, and
+ * iptables mode's canary chain. In raw, we create nothing.
  */
 export type TableName = "nat" | "filter" | "mangle" | "raw";
 

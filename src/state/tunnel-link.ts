@@ -2,8 +2,8 @@ import type { IpFamily } from "../base/ip.ts";
 import type { MatchProtocol } from "./rule.ts";
 
 /**
- * The links that receive packets which other nodes forward through a tunnel. `protocol` is the protocol of the outer
- * packet: IPv4 in IPv4, and IPv6 in IPv6.
+ * The links that receive packets which other nodes forward through a tunnel. `protocol` is the protocol number in the
+ * outer packet's header, for IPv4 in IPv4 or IPv6 in IPv6.
  */
 export const tunnelLinks: Readonly<
   Record<

@@ -67,7 +67,7 @@ export function virtualServerKey(id: {
   return toServerKey([id.protocol, " ", hostPort(id.address, port)].join(""));
 }
 
-/** Takes a recorded key. It is not checked: a text that is not a key matches no virtual server. */
+/** Takes a recorded key. The key is not checked, because a text that is not a key matches no virtual server. */
 export function toServerKey(text: string): ServerKey {
   return text as ServerKey;
 }

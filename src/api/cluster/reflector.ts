@@ -245,7 +245,7 @@ export class Reflector<T> {
     into.put(name, decoded.record);
   }
 
-  /** Ignores invalid fields: the object has been deleted. */
+  /** Ignores invalid fields, because the object has been deleted. */
   #notifyRemoval(object: unknown): void {
     const decoded = this.#target.decode(object, this.#context(ignore));
     if (decoded === undefined) return;

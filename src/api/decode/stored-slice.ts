@@ -16,7 +16,7 @@ import { labelsOf, plainTextIn } from "./labels.ts";
 
 /**
  * Decodes the EndpointSlice fields that its manager needs. `undefined` if the slice does not name a Service. Invalid
- * fields are not reported: in kube-ipvs's own slices, they differ from the plan and are overwritten.
+ * fields are not reported. In kube-ipvs's own slices, they differ from the plan and are therefore overwritten.
  */
 export function decodeStoredSlice(
   object: Untrusted,

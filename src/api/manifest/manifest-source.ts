@@ -40,8 +40,8 @@ const manifestName = /^[^.].*\.(ya?ml|json)$/;
 
 /**
  * Reads objects from a folder of YAML or JSON files, without a cluster. Files are read in name order. If two objects
- * have the same name, the first one applies. If two Services claim the same address and port, the first one owns it. If
- * a file cannot be parsed, its previous objects are kept.
+ * have the same name, the first one applies. If two Services claim the same address and port, the first Service owns
+ * them. If a file cannot be parsed, its previous objects are kept.
  */
 export class ManifestSource implements ObjectSource {
   readonly #clock: Clock;

@@ -154,7 +154,7 @@ export class IptablesClient implements Iptables {
   }
 
   /**
-   * Runs a restore on both tables that has no lasting effect. It fails if the kernel lacks the tables. If another
+   * Runs a restore that has no lasting effect on the two tables. The restore fails if the kernel lacks them. If another
    * program holds the lock, the family is still treated as supported; otherwise its existing rules would never be
    * updated again.
    */

@@ -294,8 +294,8 @@ function addressType({
 
 /**
  * nf_tables cannot match the bridge port outside the bridge family. The only rules with this match accept packets from
- * outside to external IPs. Packets from a bridge port that they do not accept match no other rule either, so the result
- * is the same without the match.
+ * outside to external IPs. If these rules do not accept a packet from a bridge port, no other rule matches the packet
+ * either, so the result is the same without the match.
  */
 function physicalIn({
   isNegated,

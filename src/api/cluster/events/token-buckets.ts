@@ -1,7 +1,7 @@
 import type { Clock } from "../../../base/clock.ts";
 import { Pace, type Rate } from "../../../base/pace.ts";
 
-/** Additional keys share one bucket. */
+/** Maximum number of separate buckets. Additional keys share one bucket. */
 const maxBuckets = 4_096;
 
 /** One token bucket per key, like client-go's spam filter for Events. Full buckets are deleted. */
