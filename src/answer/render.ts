@@ -86,7 +86,10 @@ export interface Column<Row> {
   readonly isNumber?: true;
   /** Keeps the column's width constant while its figures change. */
   readonly minWidth?: number;
-  /** If the table is too wide, the columns with the largest number are dropped first. Columns without one are kept. */
+  /**
+   * If the table is too wide, columns are dropped in the order of this number, the largest first. A column without it
+   * is kept.
+   */
   readonly drop?: number;
   /** Select Graphic Rendition code of ECMA-48. */
   readonly color?: (row: Row) => number;

@@ -19,7 +19,7 @@ export interface Retry {
 
 /** Number of keys that are processed at the same time. */
 const workers = 4;
-/** Delay before a key is processed. Changes come in bursts. */
+/** Delay before a key is processed, because changes come in bursts. */
 const batchMs = 100;
 const firstRetryMs = 500;
 const longestRetryMs = 60_000;

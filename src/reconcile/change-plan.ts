@@ -92,7 +92,7 @@ export function servicesOfChange(
   };
 }
 
-/** The Service that the comments of a chain name, unless they name several. */
+/** The Service in the comments of a chain, unless the comments name several. */
 function serviceOfRules({ rules }: Chain): readonly ServiceName[] {
   const names = new Set<string>();
   for (const match of rules.flatMap(({ matches }) => matches)) {

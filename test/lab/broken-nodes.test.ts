@@ -109,7 +109,7 @@ interface Breakage {
   readonly fix: RegExp;
   /** Defaults to 2, which means that something is wrong. */
   readonly exitCode?: 0;
-  /** The daemon repairs the damage by itself, but the command must still name it afterwards. */
+  /** The daemon repairs the damage by itself, but the command must still name the damage afterwards. */
   readonly isRepairedAlready?: true;
 }
 
@@ -171,8 +171,8 @@ const breakages: readonly Breakage[] = [
     fix: /remove|delete|allow|accept/i,
   },
   {
-    // A router sends ARP requests from its own address. Strict rp_filter drops those from the client's address without
-    // counting them.
+    // The ARP requests come from a router's own address. A strict rp_filter would drop requests from the client's
+    // address without counting them.
     name: "packets arrive asymmetrically, and rp_filter is strict",
     damage: `
       ip link add eth1 type veth peer name eth1 netns client

@@ -1,6 +1,6 @@
 /**
  * Damages kernel state while other Services change continuously. The verification must find and repair the damage
- * within its period, which changes do not extend, and report it as drift.
+ * within its period, even if changes never stop, and report the damage as drift.
  */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -18,8 +18,8 @@ import { type ApiObject, endpointSlice, service } from "../support/objects.ts";
 
 const namespace = "busy";
 /**
- * Additional time for a busy machine. It hides no failure: if a change could delay the repair, every later change would
- * delay it again.
+ * Additional time for a busy machine. It does not hide failures, because a change that could delay the repair would be
+ * followed by many others that delay it again.
  */
 const slackMs = 60_000;
 const sysctl = "net.ipv4.vs.expire_nodest_conn";

@@ -1,6 +1,6 @@
 /**
- * Tests with the built program which Service owns an external IP. This depends on the age of the claims, across restarts
- * and reboots, and on the ports on which node processes listen.
+ * Uses the built program to test which Service owns an external IP. This depends on the age of the claims, even after
+ * restarts and reboots, and on the ports on which node processes listen.
  */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";

@@ -1,5 +1,5 @@
 /**
- * Tests with the built program how the configuration affects a node: --init-only, conntrack limits, and file changes.
+ * Uses the built program to test how the configuration affects a node: --init-only, conntrack limits, and file changes.
  */
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";

@@ -90,7 +90,10 @@ interface Examination {
   readonly flags?: Readonly<Record<string, string>>;
   readonly clock?: Clock;
   readonly isBeforeInstall?: boolean;
-  /** Precedes the built program, which then examines the node. By default, this process examines it. */
+  /**
+   * If given, the built program examines the node, and these words precede it. By default, this process examines the
+   * node.
+   */
   readonly command?: readonly string[];
 }
 

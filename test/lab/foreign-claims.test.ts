@@ -1,6 +1,6 @@
 /**
- * Tests with the built program what happens if a Service claims a third-party virtual server: the virtual server is
- * kept, the operator is informed, and the Service is served as soon as the third party removes the virtual server.
+ * Uses the built program to test a Service that claims a third-party virtual server. The virtual server must be kept,
+ * and the operator must be informed. The Service must be served as soon as the third party removes the virtual server.
  */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";

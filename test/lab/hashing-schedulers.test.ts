@@ -158,7 +158,7 @@ describe("the endpoint that a hashing scheduler chooses", () => {
     for (const scheduler of ["sh", "mh", "sh -b sh-fallback", "mh -b mh-fallback"]) {
       for (const weights of lists) {
         it(`is predicted for ${scheduler}, ${family} and weights ${weights.join(", ")}`, async () => {
-          // Connections to the previous cases' addresses remain.
+          // Each case has its own address, because connections to the previous cases' addresses remain.
           used += 1;
           const address = virtual(used);
           bind([address]);

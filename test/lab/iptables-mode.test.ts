@@ -170,8 +170,8 @@ class Standing {
   }
 
   /**
-   * Closes connections that a failed test left open, because the removal of IPVS mode's leftovers and this process both
-   * wait for them.
+   * Closes connections that a failed test left open, because the removal of IPVS mode's leftovers and the end of this
+   * process wait for them.
    */
   static async endAllOpen(): Promise<void> {
     for (const standing of Standing.#open) await standing.endAll().catch(() => {});

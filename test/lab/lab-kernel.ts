@@ -89,7 +89,10 @@ const REGISTERS_LIBRARY: string = join(PROJECT, "build/lab/uml-registers.so");
  */
 const withoutMeasuring = ["lpj=50000000", "initcall_blacklist=raid6_select_algo"];
 
-/** A lab kernel once hung for an unknown reason. A boot takes 3 s, or 20 s on a busy machine. */
+/**
+ * Time limit for a boot, because a lab kernel once hung for an unknown reason. A boot takes 3 s, or 20 s on a busy
+ * machine.
+ */
 const bootSeconds = 90;
 const mostBoots = 2;
 

@@ -1,6 +1,6 @@
 /**
- * Tests with real packets that the node stays connected when Services have addresses that it needs. In a control test,
- * the same address is bound to kube-ipvs0, which disconnects the node.
+ * Uses real packets to test that the node stays connected when Services have addresses that it needs. In a control
+ * test, such an address is bound to kube-ipvs0, which disconnects the node.
  */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";

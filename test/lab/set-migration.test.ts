@@ -1,5 +1,5 @@
 /**
- * Tests in a real kernel that existing sets with different parameters are recreated while rules refer to them. Also
+ * Uses a real kernel to test that existing sets with different parameters are recreated while rules refer to them. Also
  * tests that each of kube-proxy's set creations succeeds on the state that kube-ipvs leaves behind.
  */
 import assert from "node:assert/strict";

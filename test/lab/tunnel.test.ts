@@ -37,7 +37,7 @@ const waitMs = 60_000;
 /** How long a client waits for the next packet of an answer, and for the whole answer. */
 const answerMs = 15_000;
 const wholeAnswerMs = 30_000;
-/** The same if no answer is expected. */
+/** How long a client waits if no answer is expected. */
 const noAnswerMs = 3_000;
 const port = 80;
 const nodePort = 30_080;
@@ -54,7 +54,7 @@ const podsOf: Readonly<Record<IpFamily, (number: number) => readonly string[]>> 
   IPv6: (number) => [`fd00:244:${number}::10`, `fd00:244:${number}::20`],
 };
 const client: Readonly<Record<IpFamily, string>> = { IPv4: "192.168.10.1", IPv6: "fd00:10::1" };
-/** Not in the source ranges. */
+/** Client addresses outside the source ranges. */
 const stranger: Readonly<Record<IpFamily, string>> = { IPv4: "192.168.10.2", IPv6: "fd00:10::2" };
 const balancer = { IPv4: "203.0.113.7", IPv6: "2001:db8:203::7" };
 const restricted = { IPv4: "203.0.113.8", IPv6: "2001:db8:203::8" };

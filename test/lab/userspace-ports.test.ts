@@ -1,4 +1,4 @@
-/** Tests which clients can reach the ports of userspace mode's own sockets when rules exist. */
+/** Tests that, if rules exist, only some clients can reach the ports of userspace mode's own sockets. */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import type { IpFamily } from "../../src/base/ip.ts";

@@ -42,7 +42,7 @@ const canaries: readonly string[] = ["expire_nodest_conn", "expire_quiescent_tem
   (name) => `/proc/sys/net/ipv4/vs/${name}`,
 );
 
-/** Longer than eight periods, the longest pause after an expensive verification. */
+/** Longer than the longest pause after an expensive verification, which is eight periods. */
 const longestPauseMs = 120_000;
 
 export class ClusterNode {

@@ -1,8 +1,9 @@
 /**
- * Keeps connections open. `echo PORT` returns the bytes that it receives, and answers `GET` with a weight. `connect ADDRESS PORT` opens ten connections
- * and sends a byte over each every half second. On SIGTERM, it prints the number of connections, answers and broken
- * connections (an error, a close, or ten seconds without an answer, also to a last byte). Sending more bytes would cause a
- * third of all work in the lab without improving results.
+ * Keeps connections open. `echo PORT` returns the bytes that it receives, and answers `GET` with a weight. `connect
+ * ADDRESS PORT` opens ten connections and sends a byte over each every half second. On SIGTERM, it prints the number of
+ * connections, answers and broken connections. A connection is broken by an error, a close, or ten seconds without an
+ * answer, including the answer to a last byte. Sending more bytes would cause a third of all work in the lab without
+ * improving results.
  */
 import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
@@ -10,7 +11,10 @@ import { setTimeout as pause } from "node:timers/promises";
 
 const connectionCount = 10;
 const intervalMs = 500;
-/** Bytes without an answer: ten seconds. The socket's own timeout would start again at each byte that is sent. */
+/**
+ * Maximum number of bytes without an answer, which corresponds to ten seconds. The socket's own timeout would start
+ * again at each byte that is sent.
+ */
 const mostUnanswered = 20;
 
 /** The last number of the socket's own address, as a weight that an endpoint reports. */

@@ -27,9 +27,9 @@ export interface ManifestSourceOptions {
   readonly nodeName: string;
   /** If undefined, only Services without a proxy name are selected. */
   readonly serviceProxyName?: string | undefined;
-  /** Delay between a change and the read that follows it. Changes come in bursts. */
+  /** Delay between a change and the read that follows it, because changes come in bursts. */
   readonly debounceMs?: number;
-  /** Interval between additional reads. The watch does not notice changes behind symbolic links. */
+  /** Interval between additional reads, because the watch does not notice changes behind symbolic links. */
   readonly rescanMs?: number;
 }
 

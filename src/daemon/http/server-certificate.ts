@@ -12,7 +12,10 @@ export interface CertificateFiles {
 
 type Pem = Required<Pick<SecureContextOptions, "cert" | "key">>;
 
-/** How often the files are read. Certificates are usually renewed hours before they expire. */
+/**
+ * How often the files are read. This is often enough, because certificates are usually renewed hours before they
+ * expire.
+ */
 const checkPeriodMs = 60_000;
 
 /** Reads a server's certificate and key. Rejects if a file cannot be read, or if they do not match. */

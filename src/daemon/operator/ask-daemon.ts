@@ -30,7 +30,7 @@ type NoAnswer =
 
 type Reply = { readonly kind: "answer"; readonly text: string } | NoAnswer;
 
-/** Lists are streamed. A daemon that sends nothing for this long hangs or is suspended. */
+/** Lists are streamed, so a daemon that sends nothing for this long hangs or is suspended. */
 const longestSilenceMs = 5_000;
 /** The daemon's HTTP server answers with this status if a request arrives too late. */
 const requestTimeoutStatus = 408;

@@ -10,13 +10,13 @@ import { type DrainStartTimes, drainKey } from "../../reconcile/drain/drains.ts"
 import { type BootClock, numbersIn, type StateFile } from "./state-file.ts";
 
 /**
- * Maximum number of drains to record, oldest first. The deadlines of all other drains start over at a restart. Keys are
- * at most about 110 characters long.
+ * Maximum number of drains to record, oldest first, so that the file stays small: keys have up to about 110 characters.
+ * The deadlines of all other drains start over at a restart.
  */
 const maxDrains = 10_000;
 /**
- * Maximum number of ramps to record. Real servers whose ramps are not recorded have their full weight after a restart.
- * Keys are at most about 170 characters long.
+ * Maximum number of ramps to record, so that the file stays small: keys have up to about 170 characters. Real servers
+ * whose ramps are not recorded have their full weight after a restart.
  */
 const maxRamps = 2_000;
 
@@ -54,7 +54,7 @@ export function rampStartTimesIn(state: StateFile, clocks: StartTimeClocks): Ram
   };
 }
 
-/** Undefined, which removes the section, if there are no times. */
+/** Returns undefined if there are no times, which removes the section. */
 function sinceBoot(
   times: readonly (readonly [string, number])[],
   clocks: StartTimeClocks,

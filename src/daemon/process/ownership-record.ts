@@ -77,7 +77,7 @@ function holdersFrom(value: unknown): Holders {
   );
 }
 
-/** Undefined, which removes the section, if there are no keys. */
+/** Returns undefined if there are no keys, which removes the section. */
 function keysOf(keys: ReadonlySet<ServerKey>): readonly string[] | undefined {
   return keys.size === 0 ? undefined : [...keys].slice(0, maxKeys);
 }

@@ -38,7 +38,10 @@ export interface PastEvent extends Event {
 /** Maximum number of remembered events. */
 const maxEvents = 500;
 
-/** Maximum number of remembered virtual servers. Each one is reread when the status is requested. */
+/**
+ * Maximum number of remembered virtual servers. There is a limit because each one is reread when the status is
+ * requested.
+ */
 const maxUnrepaired = 100;
 
 /** The number of endpoints that have answered with their weights, of those that have not, and of ejected endpoints. */

@@ -9,7 +9,7 @@ export const tunnelChecks: readonly Check[] = [
     name: "tunnel-forwarding",
     modes: ipvsMode,
     needs: ["installed"],
-    why: "without the tunnel links, packets that other nodes forward are lost; with them, packets that are too large are lost",
+    why: "packets that other nodes forward are lost if the tunnel links are missing, or if the packets are too large for the tunnel",
     async read(node) {
       const facts = await node.tunnelForwarding();
       const names = new Set((await node.sets()).map(({ name }) => name));

@@ -18,7 +18,7 @@ import type { Cluster, DeadNode, OtherNode, RightFact } from "../node.ts";
 import { once } from "./once.ts";
 
 const timeoutMs = 10_000;
-/** A list of 5,000 nodes takes about 20 MB. */
+/** The time must suffice for a list of 5,000 nodes, which has about 20 MB. */
 const listTimeoutMs = 60_000;
 
 export interface ClusterOptions {

@@ -50,7 +50,7 @@ function addressAt({ packet, destination }: PacketOnPath, direction: Direction):
   return direction === "src" ? packet.source : destination;
 }
 
-/** The client's port is unknown, so 0 stands for it. A reply comes from the endpoint's port. */
+/** The client's port is unknown, so 0 stands for it. The source port of a reply is the endpoint's. */
 function portAt({ port, endpointPort = 0 }: PacketOnPath, direction: Direction): number {
   return direction === "dst" ? port : endpointPort;
 }

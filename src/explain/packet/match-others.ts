@@ -61,7 +61,7 @@ function isProtocol(name: string, { onPath: { packet } }: PacketAtRule): boolean
 type Ports = readonly [first: number, last: number];
 const clientPorts: Ports = [lowestClientPort, 65_535];
 
-/** The client's exact port is unknown. A reply comes from the endpoint's port. */
+/** The client's exact port is unknown, but the source port of a reply is the endpoint's. */
 function matchWords(words: readonly string[], { onPath }: PacketAtRule): boolean | undefined {
   const { port, stage, endpointPort = 0 } = onPath;
   const [source, destination]: readonly [Ports, Ports] =

@@ -15,7 +15,7 @@ import {
 export interface ListedRule {
   /** The text after `-A CHAIN `. */
   readonly text: string;
-  /** Undefined if the target decides what happens to a packet and kube-ipvs never writes such a target. */
+  /** Undefined if the target decides what happens to a packet and is of a kind that kube-ipvs never writes. */
   readonly rule?: Rule;
   /** Only if `rule` is undefined. */
   readonly matches?: Rule["matches"];

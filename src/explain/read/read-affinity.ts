@@ -8,7 +8,10 @@ import { chainKey } from "../../state/rule.ts";
 import { chainsAbout } from "../../state/rules-about.ts";
 import type { ListedChains } from "../packet/node-state.ts";
 
-/** Returns the endpoints whose lists contain the client. The kernel does not report the entries' age in seconds. */
+/**
+ * Returns the endpoints whose lists contain the client. Some of them may have expired, because the kernel does not
+ * report the entries' age in seconds.
+ */
 export function readAffinity(
   { recentLists }: Pick<KernelReaders, "recentLists">,
   destination: Destination,

@@ -124,7 +124,7 @@ interface FamilyQuery {
   readonly rules: Pick<Iptables, "observe"> | undefined;
 }
 
-/** Reads our sets and virtual servers only in IPVS mode. In other modes, the kernel may not support them. */
+/** Reads our sets and virtual servers only in IPVS mode, because the kernel may not support them in other modes. */
 async function readTables(
   readers: ExplainReaders,
   { facts, family, destinations, rules }: FamilyQuery,

@@ -5,7 +5,10 @@ import type { RealServer } from "../../state/real-server.ts";
 import { type ServerKey, virtualServerKey } from "../../state/virtual-server.ts";
 import type { CachedVirtualServer } from "./cached-state.ts";
 
-/** An older result is read again. The first lists may take hours if the API server is unavailable. */
+/**
+ * A result older than this is not used, and the servers are read again. The first lists may take hours if the API
+ * server is unavailable.
+ */
 const longestAgeMs = 60_000;
 
 /**

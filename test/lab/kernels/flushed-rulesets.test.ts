@@ -45,7 +45,10 @@ const objects = [
 /** Disables the periodic rule check. The set check cannot be disabled. */
 const flags = ["--kube-ipvs-rules=nftables", "--kube-ipvs-rule-check-period=1h"];
 
-/** Rules must be complete this long after a flush, and only until then do clients outside the source ranges get through. */
+/**
+ * Rules must be complete within this time after a flush. Only until then may clients outside the source ranges get
+ * through.
+ */
 const mostMs = 1_000;
 /** Each object is repaired at most once in this time, so a flush soon after a repair leaves rules missing for longer. */
 const repairIntervalMs = 1_000;
@@ -163,7 +166,7 @@ function textOf({ withoutRulesMs, admittedMs, knocks, admitted }: Seen): string 
   );
 }
 
-/** Runs them one after another, because each changes the namespace. */
+/** Opens connections one after another, because each one changes this process's namespace. */
 async function openConnections(address: string): Promise<readonly Connection[]> {
   const connections: Connection[] = [];
   for (let made = 0; made < connectionCount; made += 1) {

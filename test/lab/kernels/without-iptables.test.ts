@@ -72,7 +72,7 @@ describe("a node without iptables and ipset", { skip: !isWithout && "this node h
   });
 
   it("is not written to by a restart", async () => {
-    // The kernel removes the tables that keep conntrack active when their owner exits.
+    // When their owner exits, the kernel removes the tables that keep conntrack active.
     const ruleset = (): readonly string[] =>
       shell("nft -s -a list ruleset")
         .replace(/^table \S+ kube-ipvs-conntrack \{.*?^\}$/gms, "")

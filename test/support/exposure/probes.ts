@@ -127,8 +127,8 @@ function ownPorts(services: readonly ServiceRecord[]): readonly Probe[] {
 }
 
 /**
- * A client that a port range admits must not reach a node process. It may during a sync if the address is already
- * bound, because the rules that mark its packets are written before the virtual server.
+ * A client that a port range admits must not reach a node process. During a sync, the client may reach one if the
+ * address is already bound, because the rules that mark its packets are written before the virtual server.
  */
 function portsInRanges(services: readonly ServiceRecord[]): readonly Probe[] {
   return services.flatMap((service) => {

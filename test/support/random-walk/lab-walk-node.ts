@@ -15,7 +15,8 @@ import { startSettings, type WalkSettings } from "./walk-step.ts";
 import { differencesIn, type WalkNode } from "./walker.ts";
 
 /**
- * Longer than eight periods, the longest pause after an expensive verification. After this time, the walk has failed.
+ * Longer than the longest pause after an expensive verification, which is eight periods. After this time, the walk has
+ * failed.
  */
 const settleMs = 90_000;
 

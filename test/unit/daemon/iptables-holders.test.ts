@@ -1,5 +1,5 @@
 /**
- * Tests with the whole daemon in iptables mode which Service owns an address that two Services claim, including after
+ * Uses the whole daemon in iptables mode to test which Service owns an address that two Services claim, even after
  * restarts.
  */
 import assert from "node:assert/strict";

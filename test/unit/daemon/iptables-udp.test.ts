@@ -1,4 +1,4 @@
-/** Tests in iptables mode on the fake kernel which tracked UDP flows may continue when a Service changes. */
+/** Uses iptables mode on the fake kernel to test which tracked UDP flows may continue when a Service changes. */
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { FakeNode } from "../../support/fake-node.ts";

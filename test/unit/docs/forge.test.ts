@@ -1,5 +1,5 @@
 /**
- * Tests what a code hosting site shows in addition to documents: pictures in both themes, issue templates, and
+ * Tests the things that a code hosting site shows besides documents: pictures in both themes, issue templates, and
  * supported and released versions.
  */
 import assert from "node:assert/strict";

@@ -52,7 +52,7 @@ describe("a topology preference", () => {
   });
 
   it("excludes no endpoint if the preferred ones are below their minimum share", () => {
-    // One of four Nodes prefers them. Half of its fair share is an eighth of the endpoints.
+    // The only preferred Node is one of four. Half of its fair share is an eighth of the endpoints.
     const far = Array.from({ length: 7 }, () => "far");
     assert.equal(outcome(endpointsOn("near", ...far)), "applied: near");
     assert.match(outcome(endpointsOn("near", "far", ...far)), /^overflow: near far far/);

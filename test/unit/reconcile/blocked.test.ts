@@ -1,4 +1,4 @@
-/** Tests which changes are withheld because other changes were not made. */
+/** Tests that the right changes are withheld if other changes were not made. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { setFor } from "../../../src/plan/sets.ts";

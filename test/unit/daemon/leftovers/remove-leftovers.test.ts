@@ -1,4 +1,4 @@
-/** Tests which leftovers from other modes, other backends and kube-proxy each mode removes. */
+/** Tests that each mode removes the right leftovers of other modes, other backends and kube-proxy. */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import type { IpFamily } from "../../../../src/base/ip.ts";

@@ -1,5 +1,6 @@
 /**
- * Tests which node ports are served on loopback addresses, and that connections and datagrams reach the node's address.
+ * Tests that the right node ports are served on loopback addresses, and that connections and datagrams reach the node's
+ * address.
  */
 
 import assert from "node:assert/strict";

@@ -1,5 +1,6 @@
 /**
- * Tests which addresses iptables mode rules serve at startup. The list guard compares the first lists with them.
+ * Tests how the addresses that iptables mode's rules serve at startup are found. The relist guard compares the first
+ * lists with these addresses.
  */
 import assert from "node:assert/strict";
 import { it } from "node:test";

@@ -1,4 +1,4 @@
-/** Tests when rejected changes are logged and counted. */
+/** Tests at what times rejected changes are logged and counted. */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import type { ClusterEvent } from "../../../../src/api/event.ts";

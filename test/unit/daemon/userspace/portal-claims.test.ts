@@ -1,4 +1,7 @@
-/** Tests in userspace mode that rules redirect an address and port that several Services claim to only one of them. */
+/**
+ * Tests userspace mode if several Services claim an address and port: rules must redirect its packets to only one of
+ * the Services.
+ */
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

@@ -1,4 +1,4 @@
-/** Tests when the userspace mode loop syncs, with a clock that the test controls. */
+/** Uses a clock that the test controls to check when userspace mode's loop syncs. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { silentEvents } from "../../../../src/api/event.ts";

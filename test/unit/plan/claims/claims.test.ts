@@ -1,4 +1,6 @@
-/** Tests which Service owns an address and port that several Services claim, if nothing is served there yet. */
+/**
+ * Tests how the owner of an address and port is chosen if several Services claim them and nothing is served there yet.
+ */
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

@@ -1,4 +1,6 @@
-/** Tests in iptables mode that only one of several claiming Services has rules for an address and port. */
+/**
+ * Tests iptables mode if several Services claim an address and port: only one of the Services may have rules for them.
+ */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ServiceRecord } from "../../../../src/api/objects.ts";

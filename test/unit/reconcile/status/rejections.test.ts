@@ -1,4 +1,4 @@
-/** Tests when each rejected change is retried, and when its rejection starts and ends. */
+/** Tests at what times a rejected change is retried, and when its rejection starts and ends. */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { errno } from "../../../../src/base/errno.ts";
