@@ -1,7 +1,7 @@
 /**
  * `change-pods.ts CREDENTIALS NAMESPACE SECONDS POD…`: makes one change per second, as a kubelet would report it. Each
- * pod becomes unready in its turn, then each becomes ready again. Changes follow a full second closely, because the API
- * server rounds a condition's time down to full seconds, and the latency is measured from this time.
+ * pod becomes unready in its turn, then each becomes ready again. Each change is made just after a full second begins,
+ * because the API server rounds a condition's time down to full seconds, and the latency is measured from this time.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { ApiClient } from "./api-client.ts";

@@ -1,4 +1,4 @@
-/** Tests in a network namespace of this machine why both iptables backends need NET_RAW. */
+/** Uses a network namespace of this machine to show why both iptables backends need NET_RAW. */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { describe, it } from "node:test";
