@@ -102,10 +102,10 @@ function targetsText(rows: readonly (readonly string[])[]): string {
       return `| ${[name, what, target, measured, shown].join(" | ")} |`;
     });
   return `${targetsHeading}
-[data/benchmarks.tsv](data/benchmarks.tsv) has every figure of every case. Counts that are
-correct, such as those of messages, are only in that file. \`make bench CASES=NAME\` repeats a case.
+[data/benchmarks.tsv](data/benchmarks.tsv) has every figure of every case. Counts that are as
+expected, such as the numbers of messages, are only in that file. \`make bench CASES=NAME\` repeats a case.
 
-| case | figure | target | measured | |
+| case | figure | target | measured | result |
 |---|---|---|--:|---|
 ${lines.join("\n")}
 `;

@@ -23,7 +23,7 @@ function fieldTable(fields: readonly Field[]): readonly string[] {
     field.isLive === true ? "live" : "",
     meaning(field),
   ]);
-  return table(["Field", "Flag", "Type", "Default", "Change", "Meaning"], rows);
+  return table(["Field", "Flag", "Type", "Default", "Reload", "Meaning"], rows);
 }
 
 function flagText({ flag, flagAlias, winsOverFile }: Field): string {
