@@ -294,8 +294,8 @@ const sockets: ModeSections = {
     ["SCTP", "Node.js has no SCTP sockets"],
     ["Source ranges", "rules implement them (`test/unit/userspace/portal-rules.test.ts`)"],
     ["Session affinity", "the balancer implements it (`test/unit/userspace/balancer.test.ts`)"],
-    ["masqueradeAll, No local-traffic detector", "this mode masquerades no connections"],
-    ["`kubeIpvs` settings for IPVS, Rules and sets removed one by one", "IPVS is not used"],
+    ['masqueradeAll and "No local-traffic detector"', "this mode masquerades no connections"],
+    ["`kubeIpvs` settings for IPVS, and rules and sets removed one by one", "IPVS is not used"],
   ],
 };
 
