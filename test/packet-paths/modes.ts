@@ -238,7 +238,7 @@ const sockets: ModeSections = {
       "Routed pods",
       [
         "Endpoints see the node's address. Policy Local has no effect, because one listener serves all " +
-          "addresses of a Service. Clients outside the cluster can also reach these addresses.",
+          "addresses of a Service. Clients outside the cluster reach all of them.",
       ],
       toAll("local"),
     ),
