@@ -10,6 +10,7 @@ import { Networks } from "../../base/networks.ts";
 import { none } from "../../base/none.ts";
 import { UseCounts } from "../../base/use-counts.ts";
 import { NodeTraits } from "./node-traits.ts";
+import { type ClaimKind, claimKinds, type PendingAddresses } from "./unchecked-claims.ts";
 
 export interface OtherNodesContext {
   readonly source: Pick<ObjectSource, "listNodes">;
@@ -23,7 +24,7 @@ export interface OtherNodesContext {
   readonly random: () => number;
   /** Called when {@link OtherNodes.reserved}, `podNetworks`, `traits`, `isReady` or `hasFailed` changes. */
   readonly onChange: () => void;
-  /** Called when addresses were removed from {@link OtherNodes.unchecked} because they are now checked. */
+  /** Called when {@link OtherNodes.pending} may have become smaller. */
   readonly onChecked?: () => void;
   /** Addresses that an earlier run checked before it served them. Undefined if there are none. */
   readonly readServed?: () => Promise<Iterable<IpAddress>>;
@@ -39,9 +40,10 @@ const pausePerNodeMs = 1_000;
 /** How long the first sync waits for the first read. */
 const longestWaitMs = 5_000;
 /**
- * When a Service names a new address, Nodes are read within this time, or within {@link claimPausePerNodeMs} per Node
- * if that is longer. The delay is random, because all nodes receive the Service at the same time. The time limit is
- * also the shortest pause between two reads that new addresses cause.
+ * When a Service names a new external IP, Nodes are read within this time, or within {@link claimPausePerNodeMs} per
+ * Node if that is longer. For a load-balancer IP, {@link pausePerNodeMs} applies. The delay is random, because all nodes
+ * receive the Service at the same time. The time limit is also the shortest pause between two reads that new addresses
+ * cause.
  */
 const readingWithinMs = 1_000;
 const claimPausePerNodeMs = 100;
@@ -52,8 +54,9 @@ const maxAddressesPerNode = 16;
 
 /**
  * Anyone who may write a Service may name any external IP in it. Therefore a new external IP is neither bound nor
- * served until the arrival of a Node list that was requested after the Service named the IP. Load-balancer IPs do not
- * wait, because a controller writes them, not the author of the Service.
+ * served until the arrival of a Node list that was requested after the Service named the IP. A controller writes
+ * load-balancer IPs, not the author of the Service. They are pending only until the first list arrives or fails.
+ * Because some controllers use Node addresses, Nodes are also read soon after a new load-balancer IP.
  *
  * This class knows the addresses of other Nodes that Services name as external or load-balancer IPs, the pod CIDRs of
  * all Nodes, and the weights and labels of Nodes. Nodes are read only while a Service needs one of these, at a pace
@@ -64,8 +67,11 @@ export class OtherNodes {
   readonly #parts: OtherNodesContext;
   /** Addresses that Services name. */
   readonly #claims = new UseCounts<IpAddress>();
-  /** External IPs that have not been compared with a list of Nodes since a Service named them. */
-  readonly #unchecked = new Set<IpAddress>();
+  /** Addresses that have not been compared with a list of Nodes since a Service named them. */
+  readonly #unchecked: Readonly<Record<ClaimKind, Set<IpAddress>>> = {
+    externalIps: new Set(),
+    loadBalancerIps: new Set(),
+  };
   /** Addresses of other Nodes, each with the name of its Node. */
   #owners: ReadonlyMap<IpAddress, string> = new Map();
   #reserved: ReadonlySet<IpAddress> = new Set();
@@ -110,9 +116,10 @@ export class OtherNodes {
     return this.#podNetworks;
   }
 
-  /** External IPs that may belong to another Node or a pod. They are pending until the next Node list arrives. */
-  get unchecked(): ReadonlySet<IpAddress> {
-    return this.#unchecked;
+  /** Addresses that may belong to another Node or a pod, and are not served yet. */
+  get pending(): PendingAddresses {
+    const isUnlisted = this.#nodes.size === 0 && !(this.#isReady && this.#hasFailed);
+    return isUnlisted ? this.#unchecked : { ...this.#unchecked, loadBalancerIps: noAddresses };
   }
 
   /** Whether the last attempt to list Nodes failed. */
@@ -122,20 +129,27 @@ export class OtherNodes {
 
   noteService(previous: ServiceRecord | undefined, current: ServiceRecord | undefined): void {
     if (this.traits.noteService(previous, current)) this.#noteObjects();
-    const externalIps = current?.externalIps ?? none;
-    const added = externalIps.filter((address) => !this.#claims.has(address));
     const [before, after] = [namedBy(previous), namedBy(current)];
-    for (const address of this.#claims.replace(before, after)) this.#unchecked.delete(address);
-    this.#check(added);
+    if (current !== undefined && after.size > 0) this.#check(current);
+    const unclaimed = this.#claims.replace(before, after);
+    for (const kind of claimKinds) this.#forget(kind, unclaimed);
     this.#update([...before, ...after]);
     this.noteNeeds();
   }
 
-  /** Marks new addresses as pending until the next Node list arrives, unless they are known Node addresses. */
-  #check(addresses: readonly IpAddress[]): void {
+  /** Marks new addresses as unchecked, unless they are known Node addresses. */
+  #check(service: ServiceRecord): void {
     if (!this.#canRead) return;
-    const unknown = addresses.filter((address) => !this.#owners.has(address));
-    for (const address of unknown) this.#unchecked.add(address);
+    const isNew = (address: IpAddress): boolean =>
+      !this.#claims.has(address) || this.#unchecked.loadBalancerIps.has(address);
+    const isUnknown = (address: IpAddress): boolean => isNew(address) && !this.#owners.has(address);
+    const added = claimKinds.map((kind) => [kind, service[kind].filter(isUnknown)] as const);
+    for (const [kind, addresses] of added)
+      for (const address of addresses) this.#unchecked[kind].add(address);
+  }
+
+  #forget(kind: ClaimKind, addresses: Iterable<IpAddress>): void {
+    for (const address of addresses) this.#unchecked[kind].delete(address);
   }
 
   /** If a Service names labels or uses tunnels, an endpoint on an unknown Node causes Nodes to be listed again. */
@@ -154,7 +168,8 @@ export class OtherNodes {
 
   #delayAfterClaimMs(): number {
     const { clock, random } = this.#parts;
-    const windowMs = Math.max(readingWithinMs, this.#nodeCount * claimPausePerNodeMs);
+    const perNodeMs = this.#isUrgent ? claimPausePerNodeMs : pausePerNodeMs;
+    const windowMs = Math.max(readingWithinMs, this.#nodeCount * perNodeMs);
     const sinceLastMs = clock.monotonicMs() - this.#lastReadMs;
     return Math.max(random() * windowMs, windowMs - sinceLastMs);
   }
@@ -213,11 +228,16 @@ export class OtherNodes {
     return this.#claims.size > 0 || this.traits.isNeeded || areWeightsDefault;
   }
 
-  /** Whether Nodes must be listed again without waiting for the usual pause. */
+  /** Whether Nodes must be listed again soon, because something is pending until then. */
   get #isUrgent(): boolean {
     const isListed = (label: string): boolean => this.#listedLabels?.has(label) !== false;
     const isLabelMissing = ![...this.traits.labels].every(isListed);
-    return this.#unchecked.size > 0 || this.#isNodeMissing || isLabelMissing;
+    return this.#unchecked.externalIps.size > 0 || this.#isNodeMissing || isLabelMissing;
+  }
+
+  /** Whether Nodes must be listed again before the usual period has passed. */
+  get #isEarly(): boolean {
+    return this.#isUrgent || this.#unchecked.loadBalancerIps.size > 0;
   }
 
   get #canRead(): boolean {
@@ -230,7 +250,7 @@ export class OtherNodes {
     if (!isNeeded || this.#isReading) return;
     const { clock, log } = this.#parts;
     const atMs = clock.monotonicMs() + delayMs;
-    if (this.#next !== undefined && (this.#next.atMs <= atMs || !this.#isUrgent)) return;
+    if (this.#next !== undefined && (this.#next.atMs <= atMs || !this.#isEarly)) return;
     this.#next?.cancel();
     const cancel = clock.after(delayMs, () => {
       this.#next = undefined;
@@ -244,7 +264,7 @@ export class OtherNodes {
     const { signal } = this.#abort;
     const { clock, periodMs, random } = this.#parts;
     this.#isReading = true;
-    const checked = [...this.#unchecked];
+    const checked = claimKinds.map((kind) => [kind, [...this.#unchecked[kind]]] as const);
     const { labels } = this.traits;
     this.#isNodeMissing = false;
     const nodes = await this.#list(signal, labels);
@@ -262,13 +282,12 @@ export class OtherNodes {
     this.#becomeReady();
     const pauseMs = Math.max(periodMs, nodes.size * pausePerNodeMs);
     this.#planReading(pauseMs * (1 + random() / 10));
-    if (this.#isUrgent) this.noteNeeds();
+    if (this.#isEarly) this.noteNeeds();
   }
 
-  #noteChecked(addresses: Iterable<IpAddress>): void {
-    const before = this.#unchecked.size;
-    for (const address of addresses) this.#unchecked.delete(address);
-    if (this.#unchecked.size < before) this.#parts.onChecked?.();
+  #noteChecked(checked: Iterable<readonly [ClaimKind, Iterable<IpAddress>]>): void {
+    for (const [kind, addresses] of checked) this.#forget(kind, addresses);
+    this.#parts.onChecked?.();
   }
 
   async #list(signal: AbortSignal, labels: ReadonlySet<string>): Promise<Nodes | undefined> {
@@ -285,6 +304,7 @@ export class OtherNodes {
       if (!this.#hasFailed) {
         this.#hasFailed = true;
         this.#parts.log.warn("Cannot list the addresses of other Nodes", keys);
+        this.#noteChecked(none);
         this.#parts.onChange();
       }
       return undefined;
@@ -294,7 +314,8 @@ export class OtherNodes {
   /** Continues without a list of Nodes. Addresses that an earlier run served remain served. */
   async #stopWaiting(): Promise<void> {
     try {
-      this.#noteChecked((await this.#parts.readServed?.()) ?? []);
+      const served = [...((await this.#parts.readServed?.()) ?? none)];
+      this.#noteChecked(claimKinds.map((kind) => [kind, served]));
     } finally {
       this.#becomeReady();
     }
@@ -304,6 +325,7 @@ export class OtherNodes {
     this.#cancelWait();
     if (this.#isReady) return;
     this.#isReady = true;
+    this.#noteChecked(none);
     this.#parts.onChange();
   }
 

@@ -7,6 +7,12 @@ export type ServiceChange = readonly [
   current: ServiceRecord | undefined,
 ];
 
+export const claimKinds = ["externalIps", "loadBalancerIps"] as const;
+export type ClaimKind = (typeof claimKinds)[number];
+
+/** Addresses that are not served to Services that claim them in this way. */
+export type PendingAddresses = Readonly<Record<ClaimKind, ReadonlySet<IpAddress>>>;
+
 /** An external IP that a Service names, and that is pending until a list of Nodes shows that no other Node has it. */
 export interface WaitingClaim {
   readonly service: ServiceName;
@@ -14,11 +20,10 @@ export interface WaitingClaim {
 }
 
 /**
- * Removes pending external IPs from Services before planning. These IPs must first be compared with other Nodes'
- * addresses.
+ * Removes pending addresses from Services before planning. These must first be compared with other Nodes' addresses.
  */
 export class UncheckedClaims {
-  /** Services that have pending external IPs, in two versions: with and without those IPs. */
+  /** Services that have pending addresses, in two versions: with and without those addresses. */
   readonly #services = new Map<
     ServiceName,
     { readonly whole: ServiceRecord; readonly admitted: ServiceRecord }
@@ -33,33 +38,40 @@ export class UncheckedClaims {
     });
   }
 
-  /** Returns the change for planning, without pending external IPs. */
-  admit([previous, current]: ServiceChange, unchecked: ReadonlySet<IpAddress>): ServiceChange {
+  /** Returns the change for planning, without pending addresses. */
+  admit([previous, current]: ServiceChange, pending: PendingAddresses): ServiceChange {
     const name = (current ?? previous)?.name;
     if (name === undefined) return [previous, current];
     const before = this.#services.get(name)?.admitted ?? previous;
-    const admitted = current === undefined ? undefined : admittedPart(current, unchecked);
+    const admitted = current === undefined ? undefined : admittedPart(current, pending);
     if (current === undefined || admitted === undefined || admitted === current) {
       this.#services.delete(name);
     } else this.#services.set(name, { whole: current, admitted });
     return [before, admitted];
   }
 
-  /** Returns the changes for planning after addresses have been removed from `unchecked`. */
-  recheck(unchecked: ReadonlySet<IpAddress>): readonly ServiceChange[] {
+  /** Returns the changes for planning after addresses were removed from `pending`. */
+  recheck(pending: PendingAddresses): readonly ServiceChange[] {
     return [...this.#services.values()]
-      .filter(({ whole, admitted }) => {
-        const { externalIps } = admittedPart(whole, unchecked);
-        return externalIps.length > admitted.externalIps.length;
-      })
-      .map(({ whole }) => this.admit([undefined, whole], unchecked));
+      .filter(
+        ({ whole, admitted }) =>
+          addressCount(admittedPart(whole, pending)) > addressCount(admitted),
+      )
+      .map(({ whole }) => this.admit([undefined, whole], pending));
   }
 }
 
-/** The Service without its unchecked external IPs. Returns the same object if it has none. */
-function admittedPart(service: ServiceRecord, unchecked: ReadonlySet<IpAddress>): ServiceRecord {
-  const { externalIps } = service;
-  if (unchecked.size === 0 || !externalIps.some((address) => unchecked.has(address)))
-    return service;
-  return { ...service, externalIps: externalIps.filter((address) => !unchecked.has(address)) };
+/** The Service without its pending addresses. Returns the same object if it has none. */
+function admittedPart(service: ServiceRecord, pending: PendingAddresses): ServiceRecord {
+  if (addressCount(service) === 0) return service;
+  const externalIps = service.externalIps.filter((one) => !pending.externalIps.has(one));
+  const loadBalancerIps = service.loadBalancerIps.filter(
+    (one) => !pending.loadBalancerIps.has(one),
+  );
+  const admitted = { ...service, externalIps, loadBalancerIps };
+  return addressCount(admitted) === addressCount(service) ? service : admitted;
+}
+
+function addressCount({ externalIps, loadBalancerIps }: ServiceRecord): number {
+  return externalIps.length + loadBalancerIps.length;
 }

@@ -79,8 +79,8 @@ export interface ClusterInputOptions {
     readonly services: number;
     readonly endpointSlices: number;
   }) => void;
-  /** Reads the external IPs that an earlier run served. Defaults to the addresses on kube-ipvs0. */
-  readonly readServed?: () => Promise<Iterable<IpAddress>>;
+  /** Reads the addresses that an earlier run served. */
+  readonly readServed: () => Promise<Iterable<IpAddress>>;
   /** See `OtherNodesContext.areWeightsDefault`. */
   readonly areWeightsDefault?: () => boolean;
 }
@@ -155,7 +155,7 @@ export class ClusterInput {
 
   noteService(previous: ServiceRecord | undefined, current: ServiceRecord | undefined): void {
     this.#otherNodes.noteService(previous, current);
-    this.#noteAdmitted(this.#claims.admit([previous, current], this.#otherNodes.unchecked));
+    this.#noteAdmitted(this.#claims.admit([previous, current], this.#otherNodes.pending));
   }
 
   #noteAdmitted([previous, current]: ServiceChange): void {
@@ -211,14 +211,13 @@ export class ClusterInput {
 
   #watchOtherNodes({ source = {}, clock, log }: ClusterInputCollaborators): OtherNodes {
     const { live, onChange, areWeightsDefault = () => false } = this.#parts;
-    const readBound = async () => (await this.node.look()).network.bound ?? [];
     const { nodeName, nodeAddressPeriodMs: periodMs } = live.current;
     return new OtherNodes({
       ...{ source, clock, log, nodeName, periodMs, areWeightsDefault },
       random: Math.random,
-      readServed: this.#parts.readServed ?? readBound,
+      readServed: this.#parts.readServed,
       onChecked: () => {
-        const changes = this.#claims.recheck(this.#otherNodes.unchecked);
+        const changes = this.#claims.recheck(this.#otherNodes.pending);
         for (const change of changes) this.#noteAdmitted(change);
       },
       onChange: () => {

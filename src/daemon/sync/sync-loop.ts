@@ -127,6 +127,12 @@ export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
           recallRamp: (key) => (parts.rampStartTimes ?? noRampStartTimes).recall(key),
         }),
       areWeightsDefault: () => live.current.weights === "node",
+      // Not every served address is bound, for example this node's own.
+      readServed: async () => {
+        const servers = await this.readServers();
+        const served = servers.map(({ virtualServer: { address } }) => address);
+        return [...served, ...((await this.readBound()) ?? [])];
+      },
     });
     this.#answers = answers;
     this.#ejections = ejections;

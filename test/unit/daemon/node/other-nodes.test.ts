@@ -27,6 +27,7 @@ const cluster: Readonly<Record<string, readonly IpAddress[]>> = {
 const manyNodes = (count: number): Nodes =>
   nodeRecords(Object.fromEntries(Array.from({ length: count }, (_, n) => [`node-${n}`, []])));
 const claiming = (...externalIps: readonly IpAddress[]) => serviceRecord({ externalIps });
+const balancing = (...loadBalancerIps: readonly IpAddress[]) => serviceRecord({ loadBalancerIps });
 
 /** An instance whose reads the test controls. */
 class Stage {
@@ -72,7 +73,11 @@ class Stage {
   }
 
   get unchecked(): readonly string[] {
-    return [...this.others.unchecked];
+    return [...this.others.pending.externalIps];
+  }
+
+  get pendingBalancers(): readonly string[] {
+    return [...this.others.pending.loadBalancerIps];
   }
 
   /** From now on, reads wait until {@link release}. */
@@ -219,6 +224,43 @@ for (const mode of ["ipvs", "iptables"]) {
   });
 }
 
+for (const mode of ["ipvs", "iptables"]) {
+  it(`a daemon in ${mode} mode whose first list of Nodes is slow serves no new load-balancer IP, and keeps those that it served before a restart`, async () => {
+    const node = new FakeNode({ "proxy-mode": mode, "iptables-min-sync-period": "0s" });
+    const listed = Promise.withResolvers<Nodes>();
+    const list = [Promise.resolve(nodeRecords(cluster)), listed.promise].values();
+    Object.assign(node.source, { listNodes: () => list.next().value });
+    const ingress = (...addresses: readonly string[]) => ({
+      loadBalancer: { ingress: addresses.map((address) => ({ ip: address })) },
+    });
+    const apply = (...addresses: readonly string[]): void => {
+      const web = service({ name: "web", type: "LoadBalancer", status: ingress(...addresses) });
+      node.source.apply(...([web, endpointSlice()] as unknown as NamedObject[]));
+    };
+    const served = async (): Promise<readonly string[]> => {
+      const { ipvs = "", addresses = "", iptables: rules = "" } = await node.state();
+      assert.equal(addresses.includes(other) || addresses.includes(own), false);
+      return [own, other, "203.0.113.5", "203.0.113.6"].filter((address) =>
+        mode === "ipvs" ? ipvs.includes(`${address}:80`) : rules.includes(`-d ${address}/32`),
+      );
+    };
+    apply(own, "203.0.113.5");
+    await node.start();
+    await node.settle();
+    assert.deepEqual(await served(), [own, "203.0.113.5"]);
+    await node.stop();
+    apply(own, other, "203.0.113.5", "203.0.113.6");
+    await node.start();
+    await node.wait(10_000);
+    await node.settle();
+    assert.deepEqual(await served(), [own, "203.0.113.5"]);
+    listed.resolve(nodeRecords(cluster));
+    await node.settle();
+    assert.deepEqual(await served(), [own, "203.0.113.5", "203.0.113.6"]);
+    await node.stop();
+  });
+}
+
 describe("addresses of other Nodes", () => {
   it("are reserved before the first sync if a Service names one, except this node's own", async () => {
     const stage = new Stage();
@@ -288,6 +330,76 @@ describe("addresses of other Nodes", () => {
     stage.others.noteService(undefined, gone);
     stage.others.noteService(gone, undefined);
     assert.deepEqual(stage.unchecked, []);
+  });
+
+  it("are waited for by the first load-balancer IP, but not by one that an earlier run served", async () => {
+    const [first, servedBefore] = [ip("203.0.113.5"), ip("203.0.113.6")];
+    const early = new Stage({ readServed: async () => [servedBefore] });
+    early.hold();
+    await early.listed(balancing(first, servedBefore));
+    await early.clock.advance(4_999);
+    assert.deepEqual(early.pendingBalancers, [first, servedBefore]);
+    await early.clock.advance(1);
+    assert.deepEqual([early.others.isReady, early.pendingBalancers], [true, [first]]);
+    await early.release();
+    assert.deepEqual(early.pendingBalancers, []);
+    const late = new Stage();
+    await late.listed(serviceRecord());
+    late.others.noteService(undefined, balancing(first));
+    assert.deepEqual(late.pendingBalancers, [first]);
+    await late.clock.advance(500);
+    assert.deepEqual(late.pendingBalancers, []);
+  });
+
+  it("are not waited for by load-balancer IPs if they cannot be listed within five seconds", async () => {
+    let checks = 0;
+    const onChecked = (): void => {
+      checks += 1;
+    };
+    const stage = new Stage({ onChecked });
+    stage.nodes = new Error("nodes is forbidden");
+    await stage.listed(balancing(ip("203.0.113.5")));
+    await stage.clock.advance(4_999);
+    assert.equal(stage.pendingBalancers.length, 1);
+    checks = 0;
+    await stage.clock.advance(1);
+    assert.deepEqual([stage.pendingBalancers, checks > 0], [[], true]);
+    const late = new Stage({ onChecked });
+    late.nodes = stage.nodes;
+    await late.listed(serviceRecord());
+    late.others.noteService(undefined, balancing(ip("203.0.113.5")));
+    checks = 0;
+    await late.clock.advance(500);
+    assert.deepEqual([late.pendingBalancers, checks], [[], 1]);
+  });
+
+  it("are waited for by an external IP that is also a load-balancer IP", async () => {
+    const stage = new Stage();
+    await stage.listed(serviceRecord());
+    stage.others.noteService(undefined, balancing(ip("203.0.113.5")));
+    stage.others.noteService(undefined, claiming(ip("203.0.113.5")));
+    assert.deepEqual(stage.unchecked, ["203.0.113.5"]);
+  });
+
+  it("are read within a second per Node after a new load-balancer IP, because a Node may have joined", async () => {
+    const stage = new Stage();
+    stage.nodes = manyNodes(20);
+    await stage.listed();
+    await stage.clock.advance(60_000);
+    stage.nodes = new Map([...stage.nodes, ...nodeRecords({ joined: [second] })]);
+    stage.others.noteService(undefined, balancing(second));
+    await stage.clock.advance(9_999);
+    assert.deepEqual([stage.readings, stage.reserved], [1, []]);
+    await stage.clock.advance(1);
+    assert.deepEqual([stage.readings, stage.reserved], [2, [second]]);
+    // The next one is read when 21 seconds have passed since the last list.
+    stage.others.noteService(undefined, balancing(ip("203.0.113.5")));
+    await stage.clock.advance(20_999);
+    assert.equal(stage.readings, 2);
+    await stage.clock.advance(1);
+    assert.equal(stage.readings, 3);
+    await stage.clock.advance(600_000);
+    assert.equal(stage.readings, 3);
   });
 
   it("are read for new claims at most once every 100 ms for each Node", async () => {
