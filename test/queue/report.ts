@@ -1,7 +1,7 @@
 /** Prints the results of a run. */
 import type { Outcome } from "./job.ts";
 import type { Run } from "./queue.ts";
-import { readFailingTests, readNotes, readSkippedTests } from "./test-summary.ts";
+import { readFailures, readNotes, readSkippedTests } from "./test-summary.ts";
 
 /** Returns the exit status. */
 export function printReport({ outcomes, seconds, ends }: Run, jobCount: number): number {
@@ -9,9 +9,9 @@ export function printReport({ outcomes, seconds, ends }: Run, jobCount: number):
   printTable(outcomes);
   printNotes(outcomes);
   printTimes(seconds, outcomes, ends);
-  printFailingTests(outcomes);
   printSkippedTests(outcomes);
   printTotal(outcomes);
+  repeatFailures(outcomes);
   const isGreen =
     outcomes.length === jobCount && outcomes.every(({ failure }) => failure === undefined);
   return isGreen ? 0 : 1;
@@ -61,8 +61,11 @@ function printFailures(outcomes: readonly Outcome[]): void {
     if (failure !== undefined) console.log(`\n──── ${name}: ${failure}\n${output}`);
 }
 
-/** Prints failures again at the end, because often only the end of a long log survives. */
-function printFailingTests(outcomes: readonly Outcome[]): void {
-  for (const { name, output, failure } of outcomes)
-    if (failure !== undefined) console.log(`\n${name}: ${failure}\n${readFailingTests(output)}\n`);
+/** Prints each failure again in one line. These lines are last, because often only the end of a long log survives. */
+function repeatFailures(outcomes: readonly Outcome[]): void {
+  for (const { name, output, failure } of outcomes) {
+    if (failure === undefined) continue;
+    console.log(`\n${name}: ${failure.split("\n")[0]}`);
+    for (const line of readFailures(output)) console.log(`  ${line}`);
+  }
 }

@@ -23,10 +23,41 @@ export function readNotes(output: string): readonly string[] {
   return [...own, ...diagnostics.map((line) => line.trim().replace(/^ℹ /, ""))];
 }
 
-/** The failures that `node --test` repeats at the end. Empty if no test failed or the run was interrupted. */
-export function readFailingTests(output: string): string {
+/** Maximum length of one failure's text. */
+const maxTextLength = 300;
+/** Number of lines that explain a failure without a list of failing tests. */
+const lastLines = 3;
+
+/**
+ * One line for each failed test: its place, name and error, without the stack. If the output does not end with a list of
+ * failing tests, for example because the run was interrupted, returns its last lines.
+ */
+export function readFailures(output: string): readonly string[] {
   const start = output.lastIndexOf("\n✖ failing tests:\n");
-  return start < 0 ? "" : output.slice(start).trim();
+  if (start < 0) return output.split("\n").filter(isText).slice(-lastLines).map(shorten);
+  const [, ...tests] = output.slice(start).split(/^test at /m);
+  const canceled = tests.filter((test) =>
+    test.includes("did not finish before its parent and was"),
+  );
+  const failed = tests.filter((test) => !canceled.includes(test)).map(failureLine);
+  return canceled.length === 0 ? failed : [...failed, `${canceled.length} canceled`];
+}
+
+/** `text` begins with the place. The next line is the test's name, and the error follows. */
+function failureLine(text: string): string {
+  const [place = "", title = "", ...rest] = text.split("\n");
+  const stack = rest.findIndex((line) => /^ +at /.test(line));
+  const error = rest.slice(0, stack < 0 ? undefined : stack).join(" ");
+  return `${place}: ${title.replace(/^✖ /, "").replace(/ \([\d.]+ms\)$/, "")}: ${shorten(error)}`;
+}
+
+function shorten(text: string): string {
+  const line = text.replace(/\s+/g, " ").trim();
+  return line.length <= maxTextLength ? line : `${line.slice(0, maxTextLength)}…`;
+}
+
+function isText(line: string): boolean {
+  return line.trim() !== "";
 }
 
 /** The skipped tests with their reasons: `name: reason`. */

@@ -8,7 +8,7 @@ import { childrenSeconds, shellQuote } from "../../lab/lab-kernel.ts";
 import { listSuites } from "../../lab/suites.ts";
 import {
   parseTestSummary,
-  readFailingTests,
+  readFailures,
   readNotes,
   readSkippedTests,
 } from "../../queue/test-summary.ts";
@@ -41,10 +41,29 @@ describe("the summary of a test run", () => {
     assert.deepEqual(readNotes(output), ["golden: 98 scenarios", "20 kills"]);
   });
 
-  it("ends with the failed tests", () => {
-    const output = ["✖ a test (3ms)", ...closing, "", "✖ failing tests:", "", "why", ""].join("\n");
-    assert.equal(readFailingTests(output), "✖ failing tests:\n\nwhy");
-    assert.equal(readFailingTests(["✔ a test (3ms)", ...closing].join("\n")), "");
+  it("contains one line for each failed test: its place, name and error", () => {
+    const failing = [
+      ...["test at a.test.ts:4:3", "✖ serves (web): 8 (23.07ms)"],
+      ...["  AssertionError: Expected values to be equal:", "  + actual - expected", "  ", "  + 2"],
+      ...["      at TestContext.<anonymous> (file:///a.test.ts:4:34)", "    code: 1", ""],
+      ...["test at a.test.ts:5:3", "✖ drains", "  'test timed out after 50ms'", ""],
+      ...["test at a.test.ts:6:3", "✖ ends", `  Error: ${"x".repeat(400)}`, ""],
+      ...["test at a.test.ts:7:3", "✖ next"],
+      "  'test did not finish before its parent and was cancelled'",
+    ];
+    const output = ["✖ serves (3ms)", ...closing, "", "✖ failing tests:", "", ...failing, ""];
+    const [serves, drains, ends = "", canceled, ...others] = readFailures(output.join("\n"));
+    assert.equal(
+      serves,
+      "a.test.ts:4:3: serves (web): 8: AssertionError: Expected values to be equal: + actual - expected + 2",
+    );
+    assert.equal(drains, "a.test.ts:5:3: drains: 'test timed out after 50ms'");
+    assert.match(ends, /^a\.test\.ts:6:3: ends: Error: x{293}…$/);
+    assert.deepEqual([canceled, others], ["1 canceled", []]);
+  });
+
+  it("contains the last lines of an interrupted run", () => {
+    assert.deepEqual(readFailures("one\ntwo\n\nthree\n  four\n"), ["two", "three", "four"]);
   });
 
   it("names the tests that were skipped, with their reasons", () => {
