@@ -24,8 +24,9 @@ import {
   servicePort,
   slicePort,
 } from "../support/objects.ts";
+import { patienceMs } from "../support/patience.ts";
 import { ip } from "../support/records.ts";
-import { program, type Run } from "../support/run-kube-ipvs.ts";
+import { runKubeIpvs } from "../support/run-kube-ipvs.ts";
 import { countOf, firstSeed, seededRandom } from "../support/seeds.ts";
 
 const pods = [
@@ -256,7 +257,7 @@ const breakages: readonly Breakage[] = [
     damage: async () => {
       shell("ipset del KUBE-CLUSTER-IP 10.96.0.10,tcp:80");
       const members = async (): Promise<string> => shell("ipset list KUBE-CLUSTER-IP");
-      await until(async () => (await members()).includes("10.96.0.10,tcp:80"), 20_000, members);
+      await until(async () => (await members()).includes("10.96.0.10,tcp:80"), patienceMs, members);
     },
     repair: "true",
     answered: 4,
@@ -272,7 +273,7 @@ const breakages: readonly Breakage[] = [
       shell("ip link del kube-ipvs0");
       const addresses = async (): Promise<string> =>
         shell("ip -br addr show kube-ipvs0 2> /dev/null || true");
-      await until(async () => (await addresses()).includes("10.96.0.10/32"), 20_000, addresses);
+      await until(async () => (await addresses()).includes("10.96.0.10/32"), patienceMs, addresses);
     },
     repair: "true",
     answered: 4,
@@ -306,7 +307,7 @@ const breakages: readonly Breakage[] = [
       held = await Promise.all(
         Array.from({ length: 8 }, async () => Connection.open("10.96.0.10", 80, "echo")),
       );
-      for (const connection of held) await connection.receives(1, 20_000);
+      for (const connection of held) await connection.receives(1);
       setConntrackLimit("8");
     },
     repair: () => {
@@ -589,26 +590,17 @@ async function portIs(port: number): Promise<void> {
   const servers = async (): Promise<string> => shell(`ipvsadm -Ln ${virtualServer}`);
   const ports = async (): Promise<string> =>
     [...(await servers()).matchAll(/-> \S+:(808\d)/g)].map(([, found]) => found).join();
-  await until(async () => (await ports()) === `${port},${port}`, 20_000, servers);
+  await until(async () => (await ports()) === `${port},${port}`, patienceMs, servers);
 }
 
 /** The folder is read at least every ten seconds. */
 async function statusIs(code: number): Promise<void> {
-  const status = async (): Promise<string> => (await run("status")).out;
-  await until(async () => (await run("status")).code === code, 30_000, status);
+  const status = async (): Promise<string> => (await runKubeIpvs("status")).out;
+  await until(async () => (await runKubeIpvs("status")).code === code, patienceMs, status);
 }
 
 function folderIn(flags: readonly string[]): string {
   return flags.find((flag) => flag.startsWith("--manifests="))?.split("=")[1] ?? "";
-}
-
-/** Unlike `kubeIpvs`, does not block this process, which owns the client's sockets. */
-async function run(...args: readonly string[]): Promise<Run> {
-  return new Promise((resolve) => {
-    execFile(program, args, (error, out, err) => {
-      resolve({ code: error === null ? 0 : Number(error.code), out, err });
-    });
-  });
 }
 
 interface Answer {
@@ -618,7 +610,7 @@ interface Answer {
 }
 
 async function ask(command: readonly string[]): Promise<Answer> {
-  const { code, out, err } = await run(...command);
+  const { code, out, err } = await runKubeIpvs(...command);
   if (command[0] !== "doctor") return { code, items: [out + err] };
   const findings = out.split(/^(?=\w+ +[\w-]+ {2})/m);
   return { code, items: findings.filter((finding) => /^(?:warn|fail|unknown) /.test(finding)) };
@@ -699,7 +691,7 @@ describe(`a broken node is diagnosed by one command (seed ${firstSeed})`, () => 
           );
         }
         assert.equal(atLast.code, atFirst.code, atLast.items.join(""));
-        const status = await run("status");
+        const status = await runKubeIpvs("status");
         assert.equal(status.code, 0, status.out);
       } catch (error) {
         await (async () => act(breakage.repair, node))().catch(() => {});

@@ -15,13 +15,13 @@ import {
   shell,
 } from "../support/netns/network-namespace.ts";
 import { type ApiObject, endpointSlice, service } from "../support/objects.ts";
+import { patienceMs } from "../support/patience.ts";
 
 const namespace = "busy";
 /**
  * Additional time for a busy machine. It does not hide failures, because a change that could delay the repair would be
  * followed by many others that delay it again.
  */
-const slackMs = 60_000;
 const sysctl = "net.ipv4.vs.expire_nodest_conn";
 
 /** Cluster IPs of three Services with damaged state, and of one that changes. */
@@ -102,7 +102,7 @@ for (const { changeMs, verificationSeconds } of paces) {
     it("manual damage is repaired within the period and reported", async (test) => {
       // The damage may be repaired before the test sees it, but the counts below show that it existed.
       shell(damage);
-      const limitMs = verificationSeconds * 1_000 + slackMs;
+      const limitMs = verificationSeconds * 1_000 + patienceMs;
       const elapsedMs = await node.until("all is repaired", () => state() === wanted, limitMs);
       test.diagnostic(`${elapsedMs.toFixed(0)} ms, ${turn} changes`);
       for (const [kind, count] of Object.entries(expectedDrift)) {

@@ -9,6 +9,7 @@ import { join } from "node:path";
 import { after, afterEach, describe, it } from "node:test";
 import { eventually } from "../support/lab-daemon.ts";
 import { assertNotLogged } from "../support/not-logged.ts";
+import { patienceMs } from "../support/patience.ts";
 import { Program } from "../support/program.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-config-"));
@@ -158,7 +159,7 @@ describe("a changed configuration file", () => {
     assert.equal(server(), "TCP  10.96.0.20:80 rr");
     writeConfig(`${own}\nipvs: {scheduler: wrr}\nmetricsBindAddress: 127.0.0.1:20249`);
     await program.prints(/"Changed settings require a restart" settings=\["metricsBindAddress"\]/);
-    await eventually(server, "TCP  10.96.0.20:80 wrr", 60_000);
+    await eventually(server, "TCP  10.96.0.20:80 wrr", patienceMs);
     writeConfig(`${own}\nipvs: {scheduler: nonsense}`);
     await program.prints(/"Cannot apply changed configuration file"/);
     assert.equal(server(), "TCP  10.96.0.20:80 wrr");

@@ -19,6 +19,7 @@ import { ApiServer } from "../support/api-server/api-server.ts";
 import { clusterIpOf, positions } from "../support/many-services.ts";
 import { enterNetworkNamespace } from "../support/netns/network-namespace.ts";
 import { buildNodeNetwork } from "../support/node-network.ts";
+import { patienceMs } from "../support/patience.ts";
 import { Program } from "../support/program.ts";
 import { StartedProcesses } from "../support/started-processes.ts";
 
@@ -27,7 +28,6 @@ const turns = 10;
 const started = new StartedProcesses();
 const rolling = { index: size.services, endpoints: 250, perStep: 10 };
 const burst = { services: 300, endpoints: 5 };
-const settleTimeoutMs = 90_000;
 /** Maximum delay of a change's effects. */
 const aftermathMs = 2_000;
 const tracePath = "/run/costs-strace";
@@ -222,9 +222,9 @@ function tableText(): string {
 }
 
 async function until(condition: () => Promise<boolean>, what: string): Promise<void> {
-  const deadlineMs = performance.now() + settleTimeoutMs;
+  const deadlineMs = performance.now() + patienceMs;
   while (!(await condition())) {
-    assert.ok(performance.now() < deadlineMs, `Timed out after ${settleTimeoutMs} ms: ${what}`);
+    assert.ok(performance.now() < deadlineMs, `Timed out after ${patienceMs} ms: ${what}`);
     await pause(20);
   }
 }

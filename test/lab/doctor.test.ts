@@ -46,6 +46,7 @@ import {
   servicePort,
   slicePort,
 } from "../support/objects.ts";
+import { patienceMs } from "../support/patience.ts";
 import { Program } from "../support/program.ts";
 import { labRules, unlessIptables, unlessNftables } from "../support/rules-writer.ts";
 import { program } from "../support/run-kube-ipvs.ts";
@@ -242,7 +243,7 @@ async function restartIn(mode: "ipvs" | "iptables"): Promise<void> {
 
 /** Waits until the daemon has processed an object. */
 function served(address: string, isServed = true): Promise<number> {
-  return eventually(() => shell("ipvsadm -Sn").includes(`${address}:`), isServed, 60_000);
+  return eventually(() => shell("ipvsadm -Sn").includes(`${address}:`), isServed, patienceMs);
 }
 
 before(async () => {
@@ -590,7 +591,7 @@ describe("the doctor on a node with kube-ipvs", () => {
     breaks: async () => {
       await restartIn("iptables");
       const path = "/proc/sys/net/ipv4/conf/all/route_localnet";
-      await eventually(() => readFileSync(path, "utf8"), "1\n", 60_000);
+      await eventually(() => readFileSync(path, "utf8"), "1\n", patienceMs);
       writeFileSync(path, "0");
     },
     mends: () => restartIn("ipvs"),

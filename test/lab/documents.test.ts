@@ -14,6 +14,7 @@ import {
 } from "../support/documents/console-blocks.ts";
 import { ShellSession } from "../support/documents/shell-session.ts";
 import { shell } from "../support/netns/network-namespace.ts";
+import { patienceMs } from "../support/patience.ts";
 
 const project = join(import.meta.dirname, "../..");
 /** The documents in order. The last one cleans up. */
@@ -25,7 +26,6 @@ const order = [
   "troubleshooting-traffic.md",
   "clean-up.md",
 ];
-const settleMs = 45_000;
 const retryMs = 300;
 
 const example = join(project, "docs/examples/web.yaml");
@@ -35,7 +35,7 @@ const session = new ShellSession(project, `${project}/dist:${process.env["PATH"]
 
 /** Repeats a command until it prints the documented output, because the program may need a moment. */
 async function settled({ command, output }: DocumentedCommand): Promise<string> {
-  const deadlineMs = performance.now() + settleMs;
+  const deadlineMs = performance.now() + patienceMs;
   for (;;) {
     const printed = await session.run(command);
     if (isAsShown(output, printed) || performance.now() > deadlineMs) return printed;

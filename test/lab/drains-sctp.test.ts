@@ -6,6 +6,7 @@ import type { ChildProcess } from "node:child_process";
 import { after, afterEach, before, describe, it } from "node:test";
 import { LabNode } from "../support/lab-node.ts";
 import { type ApiObject, endpoint, endpointSlice, service } from "../support/objects.ts";
+import { patienceMs } from "../support/patience.ts";
 import { ip } from "../support/records.ts";
 import { Association, startSctpPod } from "../support/sctp-traffic.ts";
 
@@ -18,8 +19,6 @@ const sctp = { protocol: "SCTP", address: ip(clusterIp), port: 80 } as const;
 
 /** How long IPVS remembers an association after a graceful shutdown. */
 const closedMs = 60_000;
-/** Time until the next drain check on a busy machine. */
-const patienceMs = 60_000;
 
 /** The Service's endpoints: the pods at these positions. */
 function web(...places: readonly (0 | 1)[]): readonly ApiObject[] {
@@ -67,7 +66,7 @@ describe("a removed SCTP real server", () => {
 
   it("is reset at the TCP deadline", async () => {
     const association = await drainingWith(["--kube-ipvs-tcp-drain-deadline=3s"]);
-    await node.hasWeights(sctp, "pod-2 1", 20_000);
+    await node.hasWeights(sctp, "pod-2 1");
     await node.program.prints(/"Real server drain ended" .*SCTP.* reason="deadline"/);
     association.kill();
     const next = await Association.open(clusterIp, 80);

@@ -7,6 +7,7 @@ import { askName, Connection, Datagrams } from "../support/client-traffic.ts";
 import { LabNode, until } from "../support/lab-node.ts";
 import { assertNotLogged } from "../support/not-logged.ts";
 import { type ApiObject, endpoint, endpointSlice, service } from "../support/objects.ts";
+import { patienceMs } from "../support/patience.ts";
 import { ip } from "../support/records.ts";
 
 const [first, second] = [
@@ -43,7 +44,7 @@ const oneTerminates = {
 
 /** The kernel drops a datagram that arrives between the server's removal and the flow's deletion. */
 async function askTwice(client: Datagrams): Promise<string> {
-  const answer = await client.ask(clusterIp, 53);
+  const answer = await client.ask(clusterIp, 53, 2_000);
   return answer === "nobody" ? client.ask(clusterIp, 53) : answer;
 }
 
@@ -71,7 +72,7 @@ describe("a removed real server", () => {
     node.apply(...web(one));
     await node.start(flags);
     const connection = await Connection.open(clusterIp, 80, request);
-    await connection.receives(1, 20_000);
+    await connection.receives(1);
     node.apply(...web(two));
     await node.hasWeights(tcp, "pod-1 0, pod-2 1");
     return connection;
@@ -80,7 +81,7 @@ describe("a removed real server", () => {
   function countsDrains(count: number): Promise<void> {
     return until(
       async () => (await node.metric("kube_ipvs_draining_real_servers")) === count,
-      20_000,
+      patienceMs,
       async () => node.program.output,
     );
   }
@@ -94,13 +95,13 @@ describe("a removed real server", () => {
       /"Real server draining" virtualServer="TCP 10\.96\.0\.10:80" realServer="10\.244\.1\.10:8080" reason="endpoint-removed"/,
     );
     await countsDrains(1);
-    await transfer.receives(size, 30_000);
+    await transfer.receives(size);
     await pause(200);
     assert.equal(transfer.byteCount, size);
     assert.equal(await node.weights(tcp), "pod-1 0, pod-2 1");
     transfer.reset();
     // IPVS keeps a reset connection for 10 s.
-    await node.hasWeights(tcp, "pod-2 1", 20_000);
+    await node.hasWeights(tcp, "pod-2 1");
     await node.program.prints(/"Real server drain ended" .* reason="idle"/);
     await countsDrains(0);
   });
@@ -110,7 +111,7 @@ describe("a removed real server", () => {
       const connection = await drainingWith("echo");
       await until(
         async () => notedBegin() !== undefined,
-        20_000,
+        patienceMs,
         async () => node.program.output,
       );
       const beganMs = notedBegin() ?? Number.NaN;
@@ -208,7 +209,7 @@ describe("a removed real server", () => {
       /"Real server drain ended" .* reason="deadline" elapsedSeconds=([3-9]|\d\d)/,
     );
     connection.write("ping into the void\n");
-    assert.match(await connection.ends(5_000), /ECONNRESET|ECONNREFUSED/);
+    assert.match(await connection.ends(), /ECONNRESET|ECONNREFUSED/);
     assert.equal(await askName(clusterIp, 80), "pod-2");
   });
 
@@ -264,12 +265,12 @@ describe("a removed real server", () => {
     const connection = await drainingWith("echo", ["--kube-ipvs-tcp-drain-deadline=3s"]);
     await until(
       async () => notedBegin() !== undefined,
-      20_000,
+      patienceMs,
       async () => node.program.output,
     );
     await until(
       async () => notedBegin() === undefined,
-      20_000,
+      patienceMs,
       async () => node.program.output,
     );
     connection.reset();

@@ -16,6 +16,7 @@ import {
   shell,
 } from "../support/netns/network-namespace.ts";
 import { endpoint, endpointSlice, service, servicePort } from "../support/objects.ts";
+import { patienceMs } from "../support/patience.ts";
 import {
   changeEntry,
   deleteChain,
@@ -30,8 +31,6 @@ import {
 } from "../support/rules-writer.ts";
 
 const namespace = "drift";
-/** Timeout for processes, which are slow in a busy lab kernel. */
-const graceMs = 60_000;
 const clusterIp = "10.96.0.10";
 const sysctlPath = "net.ipv4.vs.expire_nodest_conn";
 const sysctlFile = `/proc/sys/${sysctlPath.replaceAll(".", "/")}`;
@@ -275,7 +274,7 @@ async function repaired(
   const elapsedMs = await eventually(
     async () => grown(await figures(daemon, "kube_ipvs_drift_total"), drifts),
     drift,
-    graceMs,
+    patienceMs,
   );
   await daemon.settled();
   const now = await figures(daemon, "kube_ipvs_kernel_changes_total");
@@ -328,7 +327,7 @@ describe("drift that checks between verifications find", () => {
     const take = async (address: string): Promise<void> => {
       const count = await drifts();
       shell(`ip address del ${address}/32 dev kube-ipvs0`);
-      await eventually(drifts, count + 1, graceMs);
+      await eventually(drifts, count + 1, patienceMs);
       await daemon.settled();
     };
     // The address was removed once above, so four more removals make five.
@@ -372,19 +371,19 @@ describe("drift that the verification finds", () => {
     const manualWeights = (): Promise<readonly string[]> =>
       daemon.metrics("kube_ipvs_manual_weights ");
     shell(`ipvsadm -e -t ${clusterIp}:80 -r ${byHand} -m -w 0`);
-    await eventually(manualWeights, ["kube_ipvs_manual_weights 1"], graceMs);
+    await eventually(manualWeights, ["kube_ipvs_manual_weights 1"], patienceMs);
     const kept = state();
     assert.match(kept, /-a -t 10\.96\.0\.10:80 -r 10\.244\.2\.11:8080 -m -w 0/);
     const other = `${clusterIp}:80 -r 10.244.1.10:8080`;
     shell(`ipvsadm -d -t ${other}`);
-    await eventually(() => Promise.resolve(state()), kept, graceMs);
+    await eventually(() => Promise.resolve(state()), kept, patienceMs);
     const named = daemon.lines.filter(({ keys }) => keys["reason"] === "manual-weight");
     assert.deepEqual(
       named.map(({ keys }) => [keys["service"], keys["realServer"], keys["weight"]]),
       [["default/web", `TCP ${clusterIp}:80 -> ${byHand}`, 0]],
     );
     shell(`ipvsadm -e -t ${clusterIp}:80 -r ${byHand} -m -w 1`);
-    await eventually(manualWeights, ["kube_ipvs_manual_weights 0"], graceMs);
+    await eventually(manualWeights, ["kube_ipvs_manual_weights 0"], patienceMs);
     assert.equal(state(), wanted);
   });
 
@@ -407,7 +406,7 @@ describe("with observeOnly", () => {
     const found = state();
     const drift = { "virtual-server": 1, link: 1, jump: 1, entry: 1, sysctl: 1 };
     const told = async (): Promise<Counts> => figures(daemon, "kube_ipvs_drift_total");
-    await eventually(told, drift, graceMs);
+    await eventually(told, drift, patienceMs);
     await pause(2_000);
     assert.deepEqual(await told(), drift);
     assert.deepEqual(grown(await figures(daemon, "kube_ipvs_pending_changes"), {}), {

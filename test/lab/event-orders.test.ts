@@ -11,7 +11,7 @@ import type { VirtualAddresses } from "../../src/state/dummy-link.ts";
 import { differenceText, type KernelState } from "../golden/kernel-state.ts";
 import { nodeSetUp } from "../golden/node-set-up.ts";
 import { observeKernel } from "../golden/observe.ts";
-import { ClusterNode, graceMs, type NodeSettings } from "../support/cluster-node.ts";
+import { ClusterNode, type NodeSettings } from "../support/cluster-node.ts";
 import type { NamedObject } from "../support/memory-source.ts";
 import { shell, withNetworkNamespace } from "../support/netns/network-namespace.ts";
 import {
@@ -21,6 +21,7 @@ import {
   servicePort,
   slicePort,
 } from "../support/objects.ts";
+import { patienceMs } from "../support/patience.ts";
 import { ObjectBook } from "../support/random-walk/object-book.ts";
 import { planFromScratch, portRangeMarks } from "../support/random-walk/plan-from-scratch.ts";
 import { startSettings } from "../support/random-walk/walk-step.ts";
@@ -86,7 +87,7 @@ class Stage {
 
   /** Waits until the kernel state equals that of a fresh start. Otherwise fails with the difference. */
   async comesToPlan(what: string): Promise<void> {
-    const deadlineMs = performance.now() + graceMs;
+    const deadlineMs = performance.now() + patienceMs;
     for (;;) {
       const checkBeganMs = performance.now();
       const differences = differencesIn(await this.#expected(), await state());

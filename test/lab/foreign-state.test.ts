@@ -19,6 +19,7 @@ import {
 } from "../support/lab-daemon.ts";
 import { shell, withNetworkNamespace } from "../support/netns/network-namespace.ts";
 import { type ApiObject, endpointSlice, service, servicePort } from "../support/objects.ts";
+import { patienceMs } from "../support/patience.ts";
 import {
   flushSets,
   labRules,
@@ -40,7 +41,6 @@ const foreignSetUp = `
   ipvsadm -A -t [fd00:50::1]:80 -s wlc
 `;
 const foreignKeys = ["TCP 10.50.0.1:80", "UDP 192.168.10.11:5000", "TCP [fd00:50::1]:80"];
-const graceMs = 60_000;
 
 function inNamespace(setUp: readonly string[], body: () => Promise<void>): Promise<void> {
   return withNetworkNamespace("foreign", [...nodeSetUp, ...setUp], body);
@@ -82,7 +82,7 @@ describe("foreign virtual servers", () => {
         assert.deepEqual(foreignLines(), before);
         const counted = async (): Promise<readonly string[]> =>
           daemon.metrics("kube_ipvs_foreign_virtual_servers");
-        await eventually(counted, ["kube_ipvs_foreign_virtual_servers 3"], graceMs);
+        await eventually(counted, ["kube_ipvs_foreign_virtual_servers 3"], patienceMs);
         await new Promise((resolve) => setTimeout(resolve, 3_000));
         assert.deepEqual(told(daemon, "foreign-virtual-server").toSorted(), foreignKeys.toSorted());
         assert.deepEqual(daemon.errors, []);
@@ -161,7 +161,7 @@ describe("foreign virtual servers", () => {
           await eventually(
             () => shell("ipvsadm -Sn").includes(`-A ${option} ${place} -s rr`),
             true,
-            graceMs,
+            patienceMs,
           );
         });
       });
@@ -207,7 +207,7 @@ describe("state that kube-proxy left behind", { skip }, () => {
             [],
           );
           assert.deepEqual(foreignLines(), before);
-          if (labRules !== undefined) await eventually(rulesOfIptables, "", graceMs);
+          if (labRules !== undefined) await eventually(rulesOfIptables, "", patienceMs);
           shell(
             "ipvsadm -D -t 10.50.0.1:80; ipvsadm -D -u 192.168.10.11:5000; ipvsadm -D -f 7; ipvsadm -D -t [fd00:50::1]:80",
           );
@@ -227,7 +227,7 @@ describe("state that kube-proxy left behind", { skip }, () => {
       await withLabDaemon(nodes, {}, async (daemon) => {
         assert.ok(isEmptyBut(before), shell("ipvsadm -Sn"));
         assert.deepEqual(foreignLines(), before);
-        if (labRules !== undefined) await eventually(rulesOfIptables, "", graceMs);
+        if (labRules !== undefined) await eventually(rulesOfIptables, "", patienceMs);
         assert.doesNotMatch(shell(listRules), /^add|elements = /m);
         assert.deepEqual(daemon.errors, []);
       });

@@ -22,6 +22,7 @@ import { capabilitiesOf } from "../support/container/runtime-spec.ts";
 import { eventually } from "../support/lab-daemon.ts";
 import { shell } from "../support/netns/network-namespace.ts";
 import { endpointSlice, node, service } from "../support/objects.ts";
+import { patienceMs } from "../support/patience.ts";
 import { Program } from "../support/program.ts";
 
 const manifests = readManifests("replace-kube-proxy");
@@ -69,7 +70,7 @@ function statusLine(program: Program, key: string): string {
 }
 
 async function serves(line: string): Promise<void> {
-  await eventually(() => shell("ipvsadm -Sn").split("\n").includes(line), true, 60_000);
+  await eventually(() => shell("ipvsadm -Sn").split("\n").includes(line), true, patienceMs);
 }
 
 function without(container: ContainerTemplate, capability: string): ContainerTemplate {
@@ -285,7 +286,7 @@ describe("the image on a node", () => {
     // prctl(2).
     const other = new Program(["60"], withoutTracing, { program: "sleep" });
     test.after(() => other.kill("SIGKILL"));
-    await eventually(() => canBeTraced(other.pid), true, 60_000);
+    await eventually(() => canBeTraced(other.pid), true, patienceMs);
     assert.equal(canBeTraced(onNode.pidOf(program)), false);
     // Bit 9 of the mask is SIGUSR1 (10), for which Node.js opens its debugger port.
     const caught = BigInt(`0x${statusLine(program, "SigCgt")}`);

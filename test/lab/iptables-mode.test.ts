@@ -20,6 +20,7 @@ import { MemorySource } from "../support/memory-source.ts";
 import { shell, withNetworkNamespace } from "../support/netns/network-namespace.ts";
 import { clientAddress, nodeAddress } from "../support/node-network.ts";
 import { type ApiObject, endpoint, endpointSlice, service } from "../support/objects.ts";
+import { patienceMs } from "../support/patience.ts";
 import {
   rejectInput,
   rejectingPath,
@@ -201,7 +202,7 @@ describe("iptables mode", () => {
   after(() => node.destroy());
 
   async function eventually(what: string, isSo: () => Promise<boolean>): Promise<void> {
-    await until(isSo, 60_000, async () => `${what}\n${node.program.output}`);
+    await until(isSo, patienceMs, async () => `${what}\n${node.program.output}`);
   }
 
   /**
@@ -329,10 +330,14 @@ describe("iptables mode", () => {
 
   it("serves a UDP client that sent packets while the rules were missing", async () => {
     const client = await Datagrams.open(20_003);
-    await eventually("an answer", async () => (await client.ask("10.96.0.11", 53)) === "pod-2");
+    await eventually("an answer", async () => {
+      return (await client.ask("10.96.0.11", 53, 500)) === "pod-2";
+    });
     shell("iptables -w -t nat -F KUBE-SERVICES; conntrack -D -p udp 2> /dev/null");
     assert.equal(await client.ask("10.96.0.11", 53, 100), "nobody");
-    await eventually("an answer", async () => (await client.ask("10.96.0.11", 53)) === "pod-2");
+    await eventually("an answer", async () => {
+      return (await client.ask("10.96.0.11", 53, 500)) === "pod-2";
+    });
     client.close();
   });
 
@@ -534,7 +539,7 @@ describe("iptables mode", () => {
     async function answerOf(name: keyof typeof places): Promise<string> {
       const client = await Datagrams.open(++sourcePort);
       try {
-        return await client.ask(places[name], 53);
+        return await client.ask(places[name], 53, 500);
       } finally {
         client.close();
       }

@@ -16,6 +16,7 @@ import {
   node as nodeObject,
   service,
 } from "../support/objects.ts";
+import { patienceMs } from "../support/patience.ts";
 import { ip } from "../support/records.ts";
 import { rulesFlags } from "../support/rules-writer.ts";
 import { explained, kubeIpvs } from "../support/run-kube-ipvs.ts";
@@ -97,7 +98,11 @@ describe("on a node with only IPv6", () => {
         const weights = [...servers.matchAll(/-t \[fd00:96::[bc]\]:80 -r .*-w (\d)/g)];
         return servers.includes(range) && weights.map(([, one]) => one).join() === "3,1,1";
       };
-      await until(hasAll, 60_000, async () => `${shell("ipvsadm -Sn")}\n${node.program.output}`);
+      await until(
+        hasAll,
+        patienceMs,
+        async () => `${shell("ipvsadm -Sn")}\n${node.program.output}`,
+      );
       assert.equal(await shareOf(4, clusterIps.range, podPort), "2 2");
       assert.equal(await shareOf(8, clusterIps.weights, 80), "6 2");
       assert.equal(await shareOf(4, clusterIps.rack, 80), "4 0");

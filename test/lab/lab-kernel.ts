@@ -93,7 +93,7 @@ const withoutMeasuring = ["lpj=50000000", "initcall_blacklist=raid6_select_algo"
  * Time limit for a boot, because a lab kernel once hung for an unknown reason. A boot takes 3 s, or 20 s on a busy
  * machine.
  */
-const bootSeconds = 90;
+const bootSeconds = 180;
 const mostBoots = 2;
 
 /**

@@ -16,6 +16,7 @@ import { MemorySource, type NamedObject } from "../support/memory-source.ts";
 import { enterNetworkNamespace, shell } from "../support/netns/network-namespace.ts";
 import { buildNodeNetwork } from "../support/node-network.ts";
 import { endpoint, endpointSlice, service } from "../support/objects.ts";
+import { patienceMs } from "../support/patience.ts";
 import { gaugeOf, silentMetrics } from "../support/silent-metrics.ts";
 
 const serviceCount = 5_000;
@@ -136,7 +137,7 @@ describe(`${serviceCount} drains`, () => {
     await daemon.settled();
     await until(
       async () => draining === 0,
-      60_000,
+      patienceMs,
       async () => `${draining} drain`,
     );
     test.diagnostic(`gone in ${Math.round(performance.now() - goneMs)} ms`);

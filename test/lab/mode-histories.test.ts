@@ -10,6 +10,7 @@ import { recordedForm } from "../golden-iptables/expected-form.ts";
 import { LabNode } from "../support/lab-node.ts";
 import { shell } from "../support/netns/network-namespace.ts";
 import { type ApiObject, endpointSlice, service, servicePort } from "../support/objects.ts";
+import { patienceMs } from "../support/patience.ts";
 import { Program } from "../support/program.ts";
 import { seeds } from "../support/seeds.ts";
 
@@ -151,7 +152,7 @@ describe("a node whose mode changes", () => {
       const wanted = await freshState(last);
       for (const start of history) await undergo(start);
       await node.start(flagsOf(last));
-      const deadlineMs = performance.now() + 60_000;
+      const deadlineMs = performance.now() + patienceMs;
       let there = state();
       while (there !== wanted && performance.now() < deadlineMs) {
         await pause(500);

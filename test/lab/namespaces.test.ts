@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { after, before, describe, it } from "node:test";
 import { nodeSetUp } from "../golden/node-set-up.ts";
-import { ClusterNode, graceMs } from "../support/cluster-node.ts";
+import { ClusterNode } from "../support/cluster-node.ts";
 import { clusterIpOf, nameOf, positions, serviceOf, sliceOf } from "../support/many-services.ts";
 import {
   createNetworkNamespace,
@@ -118,7 +118,7 @@ describe("with two other namespaces that have a hundred virtual servers each", (
     }
     await node.start();
     const left = (serviceCount - staleCount) * (1 + endpointCount);
-    await node.until("outdated ones are gone", () => serverLines().length === left, graceMs);
+    await node.until("outdated ones are gone", () => serverLines().length === left);
     assert.ok(!serverLines().some((line) => line.includes(` ${clusterIpOf(0)}:80 `)), nameOf(0));
   });
 });

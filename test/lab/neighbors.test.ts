@@ -68,7 +68,7 @@ async function connectionsBecome(different: Outcomes): Promise<void> {
     found = await outcomesOf(network.stations);
     return Object.entries(wanted).every(([name, outcome]) => found[name] === outcome);
   };
-  await proxy.until("connections", isAsWanted, 15_000).catch(() => assert.deepEqual(found, wanted));
+  await proxy.until("connections", isAsWanted).catch(() => assert.deepEqual(found, wanted));
 }
 
 /**

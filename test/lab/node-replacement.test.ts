@@ -25,6 +25,7 @@ import {
   shell,
 } from "../support/netns/network-namespace.ts";
 import { endpointSlice, service, servicePort } from "../support/objects.ts";
+import { patienceMs } from "../support/patience.ts";
 import { Program } from "../support/program.ts";
 
 const requestCount = 10_000;
@@ -34,7 +35,6 @@ const checkIntervalMs = 200;
 /** Consecutive failed checks after which the balancer stops using a node. */
 const failureThreshold = 2;
 const stopDelay = "5s";
-const waitMs = 60_000;
 const nodePort = 30_080;
 const endpoints = ["10.244.1.10", "10.244.1.11"] as const;
 
@@ -160,7 +160,7 @@ class ReplaceableNode {
     this.#isRegistered = true;
     await until(
       async () => this.isUsed,
-      waitMs,
+      patienceMs,
       async () => this.#program?.output ?? "",
     );
   }
@@ -171,7 +171,7 @@ class ReplaceableNode {
     await this.remove();
     await until(
       async () => !this.isUsed,
-      waitMs,
+      patienceMs,
       async () => "The balancer still uses the node",
     );
     this.#isRegistered = false;
@@ -307,7 +307,7 @@ describe("nodes behind a load balancer that checks /healthz", () => {
     nodes = [node];
     await node.start();
     const reaches = (wanted: () => Promise<boolean>): Promise<void> =>
-      until(wanted, waitMs, async () => `/healthz: ${await node.healthStatus()}`);
+      until(wanted, patienceMs, async () => `/healthz: ${await node.healthStatus()}`);
     await reaches(async () => (await node.healthStatus("/readyz")) === 200);
     assert.equal(await node.healthStatus(), 200);
     assert.equal(await request(node.address), endpoints[0]);

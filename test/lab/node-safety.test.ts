@@ -14,6 +14,7 @@ import {
 } from "../support/netns/network-namespace.ts";
 import { buildNodeNetwork, clientAddress, nodeAddress } from "../support/node-network.ts";
 import { type ApiObject, endpoint, endpointSlice, node, service } from "../support/objects.ts";
+import { patienceMs } from "../support/patience.ts";
 import { Program } from "../support/program.ts";
 import { listRules } from "../support/rules-writer.ts";
 
@@ -21,7 +22,6 @@ const broadcast = "192.168.10.255";
 const apiServer = "192.168.10.200";
 const harmless = "203.0.113.5";
 const flags: Flags = { "ipvs-sync-period": "1s" };
-const waitMs = 60_000;
 
 function claiming(addresses: readonly string[], name = "web", clusterIp = "10.96.0.10"): ApiObject {
   return service({ name, clusterIps: [clusterIp], spec: { externalIPs: addresses } });
@@ -118,19 +118,19 @@ describe("external IPs that the node itself needs", () => {
       ip address del 192.168.10.7/32 dev kube-ipvs0
       ip route replace default via 192.168.10.7
     `);
-    await eventually(() => bound().includes("192.168.10.7"), false, waitMs);
+    await eventually(() => bound().includes("192.168.10.7"), false, patienceMs);
     shell(`ip route replace default via ${clientAddress}`);
-    await eventually(() => bound().includes("192.168.10.7"), true, waitMs);
+    await eventually(() => bound().includes("192.168.10.7"), true, patienceMs);
     assert.deepEqual(daemon.errors, []);
   });
 
   it("include the gateway while its link is down, and the node is connected again when the link is up", async () => {
     shell("ip link set eth0 down");
     daemon.apply(claiming(["203.0.113.6"], "meanwhile", "10.96.0.13"));
-    await eventually(() => bound().includes("203.0.113.6"), true, waitMs);
+    await eventually(() => bound().includes("203.0.113.6"), true, patienceMs);
     assert.equal(bound().includes(clientAddress), false);
     shell(`ip link set eth0 up; ip route replace default via ${clientAddress}`);
-    await eventually(() => canPing(clientAddress), true, waitMs);
+    await eventually(() => canPing(clientAddress), true, patienceMs);
     assert.deepEqual(daemon.errors, []);
   });
 
@@ -138,15 +138,15 @@ describe("external IPs that the node itself needs", () => {
     const six = service({ name: "six", clusterIps: ["fd00:96::6"] });
     daemon.apply(six, endpointSlice({ service: "six", endpoints: ["fd00:244::6"] }));
     const hasSix = () => shell("ip -6 -o address show kube-ipvs0").includes("fd00:96::6/");
-    await eventually(hasSix, true, waitMs);
+    await eventually(hasSix, true, patienceMs);
     shell("sysctl -qw net.ipv6.conf.all.disable_ipv6=1");
     daemon.apply(claiming(["203.0.113.8"], "later-four", "10.96.0.14"));
-    await eventually(() => bound().includes("203.0.113.8"), true, waitMs);
+    await eventually(() => bound().includes("203.0.113.8"), true, patienceMs);
     await daemon.settled();
     assert.equal(hasSix(), false);
     assert.deepEqual(daemon.errors, []);
     shell("sysctl -qw net.ipv6.conf.all.disable_ipv6=0");
-    await eventually(hasSix, true, waitMs);
+    await eventually(hasSix, true, patienceMs);
   });
 });
 
@@ -158,7 +158,7 @@ it("with `refuse` are not served at all until the node no longer needs them", as
     assert.deepEqual(bound(), ["10.96.0.1", "10.96.0.10", harmless]);
     assert.doesNotMatch(shell(listRules), /(?:add KUBE-EXTERNAL-IP |elements = .*)192\.168\.10\./);
     daemon.delete(...apiServerObjects);
-    await eventually(() => bound().includes(apiServer), true, waitMs);
+    await eventually(() => bound().includes(apiServer), true, patienceMs);
   } finally {
     await daemon.stop();
   }

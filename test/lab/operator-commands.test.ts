@@ -17,6 +17,7 @@ import { listsInvalidObject } from "../support/invalid-object.ts";
 import { LabNode, until } from "../support/lab-node.ts";
 import { shell } from "../support/netns/network-namespace.ts";
 import { type ApiObject, endpoint, endpointSlice, service } from "../support/objects.ts";
+import { patienceMs } from "../support/patience.ts";
 import { ip } from "../support/records.ts";
 import { judgedRivals, rivalServices } from "../support/rival-services.ts";
 import {
@@ -241,7 +242,7 @@ describe("the operator's commands", () => {
 
   it("show each endpoint of a Service with the kernel's connection counts", async (test) => {
     const connection = await Connection.open(web.address, web.port, "echo");
-    await connection.receives(1, 20_000);
+    await connection.receives(1);
     const { code, out } = kubeIpvs("services", "web");
     test.diagnostic(out);
     assert.equal(code, 0);
@@ -311,7 +312,7 @@ describe("the operator's commands", () => {
     shell(limit(1));
     const open = [0, 1].map(async () => await Connection.open(web.address, web.port, "echo"));
     const connections = await Promise.all(open);
-    for (const connection of connections) await connection.receives(1, 20_000);
+    for (const connection of connections) await connection.receives(1);
     const { code, out } = kubeIpvs("explain", "--from", "192.168.10.1", "--to", "10.96.0.10:80");
     assert.match(out, /are refused because every endpoint has reached its connection limit/);
     assert.equal(code, 2);
@@ -347,13 +348,13 @@ describe("the operator's commands", () => {
     const before = await node.metric(name);
     for (let count = 0; count < 4; count += 1) {
       const connection = await Connection.open(web.address, web.port, "echo");
-      await connection.receives(1, 20_000);
+      await connection.receives(1);
       connection.reset();
     }
     // Traffic is read every 5 s, and the kernel updates its counters every 2 s.
     await until(
       async () => (await node.metric(name)) === before + 4,
-      20_000,
+      patienceMs,
       async () => await (await fetch("http://127.0.0.1:10249/metrics")).text(),
     );
     const text = await (await fetch("http://127.0.0.1:10249/metrics")).text();
@@ -384,13 +385,16 @@ describe("the operator's commands", () => {
         "m",
       );
       // Each attempt reads the traffic of another connection.
-      for (let tries = 0; tries < 8 && !counted.test(terminal.screen()); tries += 1) {
+      let screen = "";
+      const hasCounted = async (): Promise<boolean> => {
         (await Connection.open(web.address, web.port, "echo")).reset();
         await pause(900);
-      }
-      test.diagnostic(`\n${terminal.screen()}`);
-      assert.match(terminal.screen(), counted);
-      assert.match(terminal.screen(), /^kube-ipvs top - 1 Service port, by conns\/s, every 2s$/m);
+        screen = terminal.screen();
+        return counted.test(screen);
+      };
+      await until(hasCounted, patienceMs, async () => screen);
+      test.diagnostic(`\n${screen}`);
+      assert.match(screen, /^kube-ipvs top - 1 Service port, by conns\/s, every 2s$/m);
       terminal.press("Enter");
       await terminal.shows(/^ +(\S+ +){5}10\.244\.1\.20:8080 +1$/m);
       test.diagnostic(`\n${terminal.screen()}`);
@@ -539,7 +543,7 @@ describe("the operator's commands", () => {
     await node.hasWeights(web, "pod-1 1");
     assert.equal(kubeIpvs("drains").out, "No real servers are draining\n");
     const connection = await Connection.open(web.address, web.port, "echo");
-    await connection.receives(1, 20_000);
+    await connection.receives(1);
     node.apply(...webOf(two));
     await node.hasWeights(web, "pod-1 0, pod-2 1");
     const { code, out } = kubeIpvs("drains");
@@ -554,7 +558,7 @@ describe("the operator's commands", () => {
     connection.reset();
     await until(
       async () => kubeIpvs("status").code === 0,
-      20_000,
+      patienceMs,
       async () => kubeIpvs("status").out,
     );
   });

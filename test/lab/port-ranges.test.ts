@@ -14,6 +14,7 @@ import { LabNode, until } from "../support/lab-node.ts";
 import { shell } from "../support/netns/network-namespace.ts";
 import { addIpv6, ipv6Of, type Pod } from "../support/node-network.ts";
 import { type ApiObject, endpoint, endpointSlice, service } from "../support/objects.ts";
+import { patienceMs } from "../support/patience.ts";
 import { Program } from "../support/program.ts";
 import { labRules } from "../support/rules-writer.ts";
 import { explained, kubeIpvs } from "../support/run-kube-ipvs.ts";
@@ -35,7 +36,9 @@ const otherMarks = 0x0fff8000;
 /** Pods listen on these ports. The last one is outside of the range. */
 const ports = [5060, 10_000, 15_000, 20_000, 20_001];
 const inRange = [5060, 10_000, 20_000];
-const waitMs = 60_000;
+/** How long a client waits for an answer, and if no answer is expected. */
+const answerMs = 30_000;
+const noAnswerMs = 2_000;
 
 const voice = (spec: Readonly<Record<string, unknown>> = {}): ApiObject =>
   service({
@@ -134,7 +137,12 @@ async function listen(pod: string): Promise<void> {
 }
 
 /** Only an answer from the requested address and port counts. */
-async function askUdp(from: string, address: string, port: number): Promise<string> {
+async function askUdp(
+  from: string,
+  address: string,
+  port: number,
+  limitMs: number = answerMs,
+): Promise<string> {
   const socket = createSocket(address.includes(":") ? "udp6" : "udp4");
   const answer = openIn(from, async () => {
     socket.on("error", () => {});
@@ -143,7 +151,7 @@ async function askUdp(from: string, address: string, port: number): Promise<stri
     socket.connect(port, address);
     await once(socket, "connect");
     socket.send("?");
-    return once(socket, "message", { signal: AbortSignal.timeout(2_000) }).then(
+    return once(socket, "message", { signal: AbortSignal.timeout(limitMs) }).then(
       ([message]) => String(message),
       () => "nobody",
     );
@@ -151,24 +159,34 @@ async function askUdp(from: string, address: string, port: number): Promise<stri
   return answer.finally(() => socket.close());
 }
 
-async function open(from: string, address: string, port: number): Promise<Socket> {
+async function open(
+  from: string,
+  address: string,
+  port: number,
+  limitMs: number = answerMs,
+): Promise<Socket> {
   return openIn(from, async () => {
     const socket = connect({ host: address, port });
-    socket.setTimeout(2_000, () => socket.destroy(new Error("nobody")));
+    socket.setTimeout(limitMs, () => socket.destroy(new Error("nobody")));
     await once(socket, "connect");
     return socket;
   });
 }
 
-async function askTcp(from: string, address: string, port: number): Promise<string> {
-  const socket = await open(from, address, port).catch(() => undefined);
+async function askTcp(
+  from: string,
+  address: string,
+  port: number,
+  limitMs: number = answerMs,
+): Promise<string> {
+  const socket = await open(from, address, port, limitMs).catch(() => undefined);
   if (socket === undefined) return "nobody";
   socket.write("bye");
   return (await text(socket).catch(() => "nobody")).split("\n")[0] ?? "";
 }
 
-async function askBoth(from: string, address: string, port: number): Promise<readonly string[]> {
-  return [await askUdp(from, address, port), await askTcp(from, address, port)];
+async function askBoth(...to: Parameters<typeof askUdp>): Promise<readonly string[]> {
+  return [await askUdp(...to), await askTcp(...to)];
 }
 
 function serverOf(family: IpFamily, address: string): ReturnType<typeof markServerId> {
@@ -212,7 +230,7 @@ describe("a port range", () => {
         .join();
     await until(
       async () => found() === wanted,
-      waitMs,
+      patienceMs,
       async () => `${found()} instead of ${wanted}\n${node.program.output}`,
     );
   }
@@ -273,10 +291,8 @@ describe("a port range", () => {
   it("does not open other ports of the address", async () => {
     for (const family of ipFamilies) {
       for (const port of [9_999, 20_001]) {
-        assert.deepEqual(await askBoth("client", addresses[family].balancer, port), [
-          "nobody",
-          "nobody",
-        ]);
+        const { balancer } = addresses[family];
+        assert.deepEqual(await askBoth("client", balancer, port, noAnswerMs), ["nobody", "nobody"]);
       }
     }
   });
@@ -294,7 +310,7 @@ describe("a port range", () => {
       for (const answer of await askBoth("client", address, 10_000)) {
         assert.match(answer, /^pod-[12] 10000 /);
       }
-      assert.deepEqual(await askBoth("pod-1", address, 10_000), ["nobody", "nobody"]);
+      assert.deepEqual(await askBoth("pod-1", address, 10_000, noAnswerMs), ["nobody", "nobody"]);
     }
   });
 
@@ -336,7 +352,7 @@ describe("a port range", () => {
     await hasMarks([otherMarks], 7);
     await until(
       async () => recordedMarks().join() === String(otherMarks),
-      waitMs,
+      patienceMs,
       async () => `${recordedMarks()}\n${node.program.output}`,
     );
     for (const family of ipFamilies) {
@@ -361,12 +377,12 @@ describe("a port range", () => {
     await hasMarks([], 7);
     await until(
       async () => !rules().includes("KUBE-IPVS-RANGES"),
-      waitMs,
+      patienceMs,
       async () => `${rules()}\n${node.program.output}`,
     );
     for (const family of ipFamilies) {
       const { balancer } = addresses[family];
-      assert.deepEqual(await askBoth("client", balancer, 10_000), ["nobody", "nobody"]);
+      assert.deepEqual(await askBoth("client", balancer, 10_000, noAnswerMs), ["nobody", "nobody"]);
       // The Service's own port.
       assert.match(await askTcp("client", balancer, 5060), /^pod-[12] 5060 /);
     }
@@ -388,7 +404,7 @@ describe("a port range", () => {
       await hasMarks([], 7);
       await until(
         async () => !rules().includes("KUBE-IPVS-RANGES"),
-        waitMs,
+        patienceMs,
         async () => `${rules()}\n${node.program.output}`,
       );
       await node.stop();
@@ -401,7 +417,7 @@ describe("a port range", () => {
     const { cluster } = addresses.IPv4;
     const socket = await open("client", cluster, 10_000);
     // The connection is idle while the weights change.
-    socket.setTimeout(waitMs);
+    socket.setTimeout(patienceMs);
     const [first] = (await once(socket, "data")) as [Buffer];
     const [name] = String(first).split(" ");
     const [gone, rest] = pods[0].name === name ? [pods[0], pods[1]] : [pods[1], pods[0]];
@@ -439,7 +455,7 @@ describe("a port range", () => {
     node.apply(...others, ...leaving);
     await until(
       async () => (await node.weights(serverOf("IPv4", cluster))) === `${rest.name} 1`,
-      waitMs,
+      patienceMs,
       async () => `${shell("ipvsadm -Ln")}\n${node.program.output}`,
     );
     for (const answer of await askBoth("client", cluster, 20_000)) {
@@ -461,13 +477,14 @@ describe("a port range", () => {
         listed()
           .split("\n")
           .filter((line) => line.startsWith("-A -f")).length === 1,
-      waitMs,
+      patienceMs,
       async () => `${listed()}\n${node.program.output}`,
     );
     assert.match(listed(), /^-A -f 7 -s rr$/m);
     assert.match(listed(), /^-a -f 7 -r 192\.0\.2\.7/m);
     for (const family of ipFamilies) {
-      assert.equal(await askUdp("client", addresses[family].balancer, 10_000), "nobody");
+      const { balancer } = addresses[family];
+      assert.equal(await askUdp("client", balancer, 10_000, noAnswerMs), "nobody");
     }
   });
 
@@ -475,7 +492,7 @@ describe("a port range", () => {
     node.apply(...objects());
     await until(
       async () => /^-A -f (?!7 )/m.test(shell("ipvsadm -Sn")),
-      waitMs,
+      patienceMs,
       async () => `${shell("ipvsadm -Sn")}\n${node.program.output}`,
     );
     assert.match(rules(), /KUBE-IPVS-RANGES/);

@@ -18,13 +18,12 @@ import {
   shell,
 } from "../support/netns/network-namespace.ts";
 import { endpoint, endpointSlice, service, servicePort } from "../support/objects.ts";
+import { patienceMs } from "../support/patience.ts";
 
 const namespace = "checks";
 const rulePeriodMs = 1_000;
 const hourMs = 3_600_000;
 const setPeriodMs = 5_000;
-/** Timeout for processes, which are slow in a lab kernel on a busy machine. */
-const graceMs = 60_000;
 const foreignRuleCount = 10_000;
 
 const web = service({
@@ -127,7 +126,7 @@ describe("rules that third parties remove", () => {
       const before = await ruleChanges();
       shell(command);
       assert.notEqual(rules(), wanted);
-      const ms = await eventually(rules, wanted, rulePeriodMs + graceMs);
+      const ms = await eventually(rules, wanted, rulePeriodMs + patienceMs);
       await daemon.settled();
       assert.equal((await ruleChanges()) - before, writes);
       test.diagnostic(`${ms.toFixed(0)} ms`);
@@ -137,7 +136,7 @@ describe("rules that third parties remove", () => {
   it("are restored in order after another firewall flushed their tables at startup", async (test) => {
     const jumps = chain("INPUT").filter((line) => line.includes("KUBE-"));
     shell("for table in nat filter; do iptables -t $table -F; iptables -t $table -X; done");
-    const ms = await eventually(() => chain("INPUT"), jumps, rulePeriodMs + graceMs);
+    const ms = await eventually(() => chain("INPUT"), jumps, rulePeriodMs + patienceMs);
     await daemon.settled();
     const ours = (text: string): readonly string[] =>
       text.split("\n").filter((line) => !/192\.0\.2\./.test(line));
@@ -175,7 +174,7 @@ describe("rules that disappear between two checks", () => {
     daemon.apply(ranges);
     await daemon.settled();
     const isBack = (): boolean => rules().includes("-A KUBE-SERVICES -s 127.0.0.0/8 -j RETURN");
-    await eventually(isBack, true, graceMs);
+    await eventually(isBack, true, patienceMs);
     assert.deepEqual(await daemon.metrics("kube_ipvs_drift_detected_total"), before);
     test.diagnostic(`${(performance.now() - beganMs).toFixed(0)} ms`);
     daemon.delete(ranges);
@@ -197,8 +196,8 @@ describe("sets that a third party changes", () => {
       const [wantedSets, wantedRules] = [sets(), rules()];
       shell(command);
       assert.notEqual(sets(), wantedSets);
-      const ms = await eventually(sets, wantedSets, setPeriodMs + graceMs);
-      await eventually(rules, wantedRules, graceMs);
+      const ms = await eventually(sets, wantedSets, setPeriodMs + patienceMs);
+      await eventually(rules, wantedRules, patienceMs);
       test.diagnostic(`${ms.toFixed(0)} ms`);
     });
   }
@@ -206,7 +205,7 @@ describe("sets that a third party changes", () => {
 
 describe("links and addresses", () => {
   const own = ["172.16.5.11", "192.168.10.11"];
-  const noticedMs = 1_000 + graceMs;
+  const noticedMs = 1_000 + patienceMs;
 
   it("a new address serves node ports immediately, and a removed one no longer does", async (test) => {
     assert.deepEqual(nodePorts(), own);

@@ -12,6 +12,7 @@ import { observeKernel } from "../golden/observe.ts";
 import { eventually, type Flags, type LabDaemon, startLabDaemon } from "../support/lab-daemon.ts";
 import { MemorySource } from "../support/memory-source.ts";
 import { withNetworkNamespace } from "../support/netns/network-namespace.ts";
+import { patienceMs } from "../support/patience.ts";
 import {
   type ClusterChange,
   carryOut,
@@ -80,7 +81,7 @@ class Subject {
     await this.#daemon.settled();
     const drains = (): Promise<readonly string[]> =>
       this.#daemon.metrics("kube_ipvs_draining_real_servers ");
-    await eventually(drains, ["kube_ipvs_draining_real_servers 0"], 60_000);
+    await eventually(drains, ["kube_ipvs_draining_real_servers 0"], patienceMs);
     const { errors } = this.#daemon;
     const held = this.#daemon.holders();
     // A daemon that is still running would keep the test process alive.

@@ -116,7 +116,7 @@ function linesAbout(subject: RegExp): readonly string[] {
  * healthy.
  */
 async function changesElsewhereGoThrough(): Promise<void> {
-  const slowMs = 5_000;
+  const slowMs = 20_000;
   const full = (): Promise<number> => node.metric("kube_ipvs_sync_runs_total", { kind: "full" });
   const partial = (): Promise<number> =>
     node.metric("kube_ipvs_sync_runs_total", { kind: "partial" });

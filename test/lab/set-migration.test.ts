@@ -23,6 +23,7 @@ import {
   service,
   servicePort,
 } from "../support/objects.ts";
+import { patienceMs } from "../support/patience.ts";
 
 const rangeCount = 70_000;
 
@@ -206,8 +207,12 @@ describe("existing sets with different parameters", () => {
     await inNamespace(async () => {
       shell(`ipset create ${name} hash:ip\niptables -A ${foreign}`);
       const running = startLabDaemon(objects);
-      await eventually(() => shell("ipset list -n | wc -l").trim(), "34", 60_000);
-      await eventually(() => shell("ipvsadm -Sn").includes("-a -t 10.96.0.10:80"), true, 60_000);
+      await eventually(() => shell("ipset list -n | wc -l").trim(), "34", patienceMs);
+      await eventually(
+        () => shell("ipvsadm -Sn").includes("-a -t 10.96.0.10:80"),
+        true,
+        patienceMs,
+      );
       shell(`iptables -D ${foreign}`);
       const daemon = await running;
       try {
@@ -220,7 +225,7 @@ describe("existing sets with different parameters", () => {
       // By now, kube-ipvs's own rules also refer to the set.
       await cleanUpLab();
       await withLabDaemon(objects, {}, async () => {
-        await eventually(state, fresh, 60_000);
+        await eventually(state, fresh, patienceMs);
       });
     });
   });
@@ -262,7 +267,7 @@ describe("a set of more than 65,536 entries", () => {
         assert.deepEqual(figures(), ["131072", String(rangeCount)]);
         assert.throws(createAsKubeProxy, /KUBE-LOAD-BALANCER-SOURCE-CIDR|Set cannot be created/);
         daemon.apply(withRanges(ranges.slice(0, 60_000)));
-        await eventually(figures, ["65536", "60000"], 60_000);
+        await eventually(figures, ["65536", "60000"], patienceMs);
         assert.equal(createAsKubeProxy(), 34);
         assert.deepEqual(daemon.errors, []);
       }),

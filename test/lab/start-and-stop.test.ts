@@ -9,6 +9,7 @@ import { after, afterEach, describe, it } from "node:test";
 import { iptablesModeRules } from "../support/iptables-mode.ts";
 import { eventually } from "../support/lab-daemon.ts";
 import { assertNotLogged } from "../support/not-logged.ts";
+import { patienceMs } from "../support/patience.ts";
 import { Program } from "../support/program.ts";
 import {
   labRules,
@@ -120,9 +121,9 @@ describe("the daemon", () => {
     assert.match(table(), /TCP {2}10\.96\.0\.20:80 rr\n {2}-> 10\.244\.1\.10:8080 +Masq +1 /);
     assert.doesNotMatch(table(), /10\.244\.1\.11/);
     writeFileSync(pods, podsAndService.replace('"False"', '"True"'));
-    await eventually(() => / 10\.244\.1\.11:8081 +Masq +1 /.test(table()), true, 60_000);
+    await eventually(() => / 10\.244\.1\.11:8081 +Masq +1 /.test(table()), true, patienceMs);
     rmSync(pods);
-    await eventually(() => table().includes("10.96.0.20"), false, 60_000);
+    await eventually(() => table().includes("10.96.0.20"), false, patienceMs);
   });
 
   it("answers on both ports and families, and leaves the kernel state unchanged when SIGTERM stops it", async () => {

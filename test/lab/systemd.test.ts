@@ -11,6 +11,7 @@ import { shellBlocksOf } from "../support/documents/guides.ts";
 import { eventually } from "../support/lab-daemon.ts";
 import { requireLabKernel } from "../support/machine-wide.ts";
 import { shell } from "../support/netns/network-namespace.ts";
+import { patienceMs } from "../support/patience.ts";
 
 const project = join(import.meta.dirname, "../..");
 const guide = readFileSync(join(project, "deploy/systemd/README.md"), "utf8");
@@ -35,7 +36,7 @@ before(async () => {
     env: { PATH: process.env["PATH"], container: "lab" },
     stdio: "ignore",
   });
-  await eventually(() => spawnSync("pgrep", ["-P", `${systemd.pid}`]).status, 0, 10_000);
+  await eventually(() => spawnSync("pgrep", ["-P", `${systemd.pid}`]).status, 0, patienceMs);
   const pid = execFileSync("pgrep", ["-P", `${systemd.pid}`], { encoding: "utf8" }).trim();
   enter = [
     "nsenter",
@@ -47,7 +48,11 @@ before(async () => {
     "-i",
     "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin",
   ];
-  await eventually(() => run("systemctl is-active basic.target").output.trim(), "active", 60_000);
+  await eventually(
+    () => run("systemctl is-active basic.target").output.trim(),
+    "active",
+    patienceMs,
+  );
 });
 
 after(() => {
@@ -93,14 +98,14 @@ describe("kube-ipvs as a systemd service", () => {
     await eventually(
       () => virtualServers().includes(served.replace("1.10:8080", "3.10:8080")),
       true,
-      20_000,
+      patienceMs,
     );
   });
 
   it("is restarted after it was killed, and its status is OK", async () => {
     const first = mainPid();
     assert.equal(run("systemctl kill --signal=KILL kube-ipvs").status, 0);
-    await eventually(() => ![first, "0"].includes(mainPid()), true, 20_000);
+    await eventually(() => ![first, "0"].includes(mainPid()), true, patienceMs);
     const { status, output } = run("kube-ipvs status --wait 60");
     assert.equal(status, 0, output);
   });

@@ -68,7 +68,7 @@ function wayTo(turn: number): readonly [string, number] {
   return ways[Math.floor(turn / victimCount + turn) % ways.length] ?? ways[0];
 }
 
-function bound(): readonly string[] {
+function bound(): string[] {
   const found = shell("ip -o address show kube-ipvs0 2> /dev/null || true").matchAll(
     /inet6? (\S+)\//g,
   );
@@ -118,17 +118,23 @@ for (const mode of ["ipvs", "iptables", "userspace"] as const) {
       for (const [index, connection] of connections.entries())
         await connection.ping(`${turn} ${index}`);
       const [address, port] = wayTo(turn);
-      assert.equal(await askName(address, port), pod.name, `${address}:${port}`);
+      const answer = await askName(address, port).catch(String);
+      assert.equal(answer, pod.name, `${answer} at ${address}:${port}\n${node.tail()}`);
       turn += 1;
     }
 
     async function checkNode(): Promise<void> {
-      for (const port of nodePorts)
-        assert.equal(await askName(nodeAddress, port), "node", `${port}`);
-      for (const address of [nodeAddress, gateways[0], ...otherNodeAddresses])
-        assert.ok(!bound().includes(address), `${address} is bound`);
-      if (mode === "ipvs")
-        assert.doesNotMatch(shell("ipvsadm -Sn"), /-t 192\.168\.10\.12:|169\.254\.169\.254/);
+      for (const port of nodePorts) {
+        const answer = await askName(nodeAddress, port).catch(String);
+        assert.equal(answer, "node", `${answer} at port ${port}\n${node.tail()}`);
+      }
+      const reserved: readonly string[] = [nodeAddress, gateways[0], ...otherNodeAddresses];
+      const wrong = bound().filter((address) => reserved.includes(address));
+      const servers = mode === "ipvs" ? shell("ipvsadm -Sn").split("\n") : [];
+      const isWrong = (line: string): boolean =>
+        /-t 192\.168\.10\.12:|169\.254\.169\.254/.test(line);
+      wrong.push(...servers.filter(isWrong));
+      assert.equal(wrong.length, 0, `${wrong.join(", ")} after ${turn} objects\n${node.tail()}`);
     }
 
     before(async () => {

@@ -16,6 +16,7 @@ import { positions, serviceOf, sliceOf } from "../support/many-services.ts";
 import { enterNetworkNamespace } from "../support/netns/network-namespace.ts";
 import { buildNodeNetwork, nodeAddress } from "../support/node-network.ts";
 import { type ApiObject, endpoint, endpointSlice, node, service } from "../support/objects.ts";
+import { patienceMs } from "../support/patience.ts";
 import { pauseAfterCheck } from "../support/pause-after-check.ts";
 import { Program } from "../support/program.ts";
 import { countOf } from "../support/seeds.ts";
@@ -31,7 +32,6 @@ const echoPod = { name: "pod-1", address: "10.244.1.10" };
 const echoPort = 30_777;
 const echoClusterIp = "10.96.0.7";
 const echoClusterPort = 7;
-const settleTimeoutMs = 60_000;
 const synced = /SyncProxyRules complete/;
 
 /** The API server's objects, by kind and name. */
@@ -233,7 +233,7 @@ describe(`${serviceCount} Services with ${endpointCount} endpoints each, over HT
   }
 
   async function assertKernelEqualsPlan(): Promise<void> {
-    const deadlineMs = performance.now() + settleTimeoutMs;
+    const deadlineMs = performance.now() + patienceMs;
     for (;;) {
       const checkBeganMs = performance.now();
       if (isKernelAsPlanned()) return;
@@ -277,9 +277,9 @@ describe(`${serviceCount} Services with ${endpointCount} endpoints each, over HT
 });
 
 async function until(condition: () => Promise<boolean>): Promise<void> {
-  const deadlineMs = performance.now() + settleTimeoutMs;
+  const deadlineMs = performance.now() + patienceMs;
   while (!(await condition())) {
-    assert.ok(performance.now() < deadlineMs, `Timed out after ${settleTimeoutMs} ms`);
+    assert.ok(performance.now() < deadlineMs, `Timed out after ${patienceMs} ms`);
     await pause(20);
   }
 }

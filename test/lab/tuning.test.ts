@@ -15,6 +15,7 @@ import {
   node as nodeObject,
   service,
 } from "../support/objects.ts";
+import { patienceMs } from "../support/patience.ts";
 import { ip } from "../support/records.ts";
 import { rulesFlags } from "../support/rules-writer.ts";
 import { kubeIpvs } from "../support/run-kube-ipvs.ts";
@@ -113,7 +114,7 @@ describe("annotations of a Service", () => {
         .join();
     await until(
       async () => without0(await node.weights(server)) === without0(wanted),
-      60_000,
+      patienceMs,
       async () => `${wanted} is wanted, not ${await node.weights(server)}`,
     );
   }
@@ -128,7 +129,7 @@ describe("annotations of a Service", () => {
 
   async function hasServer(protocol: "-t" | "-u", port: number, wanted: string): Promise<void> {
     const isThere = async (): Promise<boolean> => server(protocol, port) === wanted;
-    await until(isThere, 60_000, async () => `${server(protocol, port)} instead of ${wanted}`);
+    await until(isThere, patienceMs, async () => `${server(protocol, port)} instead of ${wanted}`);
   }
 
   async function open(): Promise<Connection> {
@@ -346,7 +347,7 @@ describe("annotations of a Service", () => {
     await node.program.prints(/"Real server drain ended" .* reason="deadline" elapsedSeconds=\d+/);
     assert.equal(await node.weights(tcp), "pod-2 1");
     connection.write("into the void");
-    assert.match(await connection.ends(5_000), /ECONNRESET|ECONNREFUSED/);
+    assert.match(await connection.ends(), /ECONNRESET|ECONNREFUSED/);
     assert.equal(await askName(clusterIp, 80), "pod-2");
   });
 

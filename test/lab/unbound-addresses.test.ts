@@ -19,6 +19,7 @@ import { shell } from "../support/netns/network-namespace.ts";
 import { addIpv6, ipv6Of } from "../support/node-network.ts";
 import { assertNotLogged } from "../support/not-logged.ts";
 import { endpointSlice, service } from "../support/objects.ts";
+import { patienceMs } from "../support/patience.ts";
 import { labRules } from "../support/rules-writer.ts";
 import { explained, kubeIpvs } from "../support/run-kube-ipvs.ts";
 
@@ -47,7 +48,6 @@ const announcerLink = "announcer0";
 const port = 53;
 /** Ports that pod-traffic.ts does not use. */
 const podPort = 5300;
-const waitMs = 60_000;
 
 const slicePorts = [
   { name: "dns", protocol: "UDP", port: podPort },
@@ -206,7 +206,7 @@ describe("kubeIpvs.unboundAddresses", () => {
 
   async function answers(namespace: string, address: string, wanted: string): Promise<void> {
     const isAnswered = async (): Promise<boolean> => (await asked(namespace, address)) === wanted;
-    await until(isAnswered, waitMs, async () => {
+    await until(isAnswered, patienceMs, async () => {
       return `${await asked(namespace, address)} from ${namespace}\n${node.program.output}`;
     });
   }
@@ -306,7 +306,7 @@ describe("kubeIpvs.unboundAddresses", () => {
             for (const address of [dns, local]) await answers(from, address, `${agent} ${agent}`);
           await until(
             async () => !isBound(dns) && !hasServer(dns),
-            waitMs,
+            patienceMs,
             async () => shell("ip address show kube-ipvs0; ipvsadm -Sn"),
           );
           assert.equal(readSets().includes(dns), false);

@@ -16,6 +16,7 @@ import { observeKernel } from "../golden/observe.ts";
 import { replayLines } from "../golden/replay.ts";
 import { eventually } from "../support/lab-daemon.ts";
 import { enterNetworkNamespace, shell } from "../support/netns/network-namespace.ts";
+import { patienceMs } from "../support/patience.ts";
 import { Program } from "../support/program.ts";
 import { nodeWithNeighbours, podNamespace, targets } from "../upgrade/node.ts";
 import { objects } from "../upgrade/objects.ts";
@@ -48,7 +49,7 @@ before(async () => {
   }
   older = await leftByOlderBuild();
   traffic = new Traffic(podNamespace, targets);
-  await eventually(async () => (await traffic.take()).long, longCount, 60_000);
+  await eventually(async () => (await traffic.take()).long, longCount, patienceMs);
 });
 
 after(async () => {

@@ -14,6 +14,7 @@ import { readScenario } from "../golden/scenario.ts";
 import { cleanUpLab, eventually, type Flags, withLabDaemon } from "../support/lab-daemon.ts";
 import { withNetworkNamespace } from "../support/netns/network-namespace.ts";
 import type { ApiObject } from "../support/objects.ts";
+import { patienceMs } from "../support/patience.ts";
 import { labRules, movedChange, rulesOfIptables } from "../support/rules-writer.ts";
 import { objects } from "../upgrade/objects.ts";
 
@@ -41,7 +42,7 @@ function adopt(found: Found): Promise<Adoption> {
     withLabDaemon(found.objects, found.flags ?? {}, async (daemon) => {
       const counted = await daemon.metrics("kube_ipvs_kernel_changes_total");
       const changes = counted.map((line) => line.replace("kube_ipvs_kernel_changes_total", ""));
-      if (labRules !== undefined) await eventually(rulesOfIptables, "", 60_000);
+      if (labRules !== undefined) await eventually(rulesOfIptables, "", patienceMs);
       return {
         changes: changes.filter((line) => !movedChange.test(line)),
         errors: daemon.errors,

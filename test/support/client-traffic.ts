@@ -6,8 +6,8 @@ import { createSocket, type Socket as UdpSocket } from "node:dgram";
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { enterNetworkNamespace } from "./netns/network-namespace.ts";
+import { patienceMs } from "./patience.ts";
 
-const answerTimeoutMs = 60_000;
 /** More than the longest answer to one line. */
 const keptLength = 10_000;
 
@@ -84,13 +84,13 @@ export class Connection {
     await this.#until(() => this.#text.includes(` ping ${text}\n`));
   }
 
-  async receives(byteCount: number, timeoutMs: number): Promise<void> {
-    await this.#until(() => this.#byteCount >= byteCount, timeoutMs);
+  async receives(byteCount: number): Promise<void> {
+    await this.#until(() => this.#byteCount >= byteCount);
   }
 
   /** Resolves with the reason when the connection has ended. */
-  async ends(timeoutMs: number): Promise<string> {
-    await this.#until(() => this.ending !== undefined, timeoutMs);
+  async ends(): Promise<string> {
+    await this.#until(() => this.ending !== undefined);
     return this.ending ?? "";
   }
 
@@ -105,13 +105,13 @@ export class Connection {
     this.#socket.resetAndDestroy();
   }
 
-  async #until(condition: () => boolean, timeoutMs = answerTimeoutMs): Promise<void> {
+  async #until(condition: () => boolean): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const timer = setTimeout(() => {
       reject(
-        new Error(`Timed out after ${timeoutMs} ms; ${this.#byteCount} bytes, ${this.ending}`),
+        new Error(`Timed out after ${patienceMs} ms; ${this.#byteCount} bytes, ${this.ending}`),
       );
-    }, timeoutMs);
+    }, patienceMs);
     this.#onData = () => {
       if (condition()) resolve();
       else if (this.ending !== undefined)
@@ -160,7 +160,7 @@ export class Datagrams {
   }
 
   /** Sends one datagram and returns the name of the pod that answers, or "nobody" after `timeoutMs`. */
-  async ask(address: string, port: number, timeoutMs = 500): Promise<string> {
+  async ask(address: string, port: number, timeoutMs: number = patienceMs): Promise<string> {
     const number = ++this.#count;
     const { promise, resolve } = Promise.withResolvers<string>();
     this.#onAnswer = () => {

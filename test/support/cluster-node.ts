@@ -13,6 +13,7 @@ import type { Holders } from "../../src/plan/claims/claim.ts";
 import { ask } from "../faults/ask.ts";
 import { ApiServer } from "./api-server/api-server.ts";
 import { type ApiObject, node } from "./objects.ts";
+import { patienceMs } from "./patience.ts";
 import { pauseAfterCheck } from "./pause-after-check.ts";
 import { Program } from "./program.ts";
 import { labRules } from "./rules-writer.ts";
@@ -34,16 +35,10 @@ export interface PrintedLine extends Readonly<Record<string, unknown>> {
   readonly msg: string;
 }
 
-/** Timeout for processes, which are slow in a busy lab kernel. */
-export const graceMs = 60_000;
-
 /** Sysctls that kube-ipvs sets on every node and that tests do not need. */
 const canaries: readonly string[] = ["expire_nodest_conn", "expire_quiescent_template"].map(
   (name) => `/proc/sys/net/ipv4/vs/${name}`,
 );
-
-/** Longer than the longest pause after an expensive verification, which is eight periods. */
-const longestPauseMs = 120_000;
 
 export class ClusterNode {
   readonly api: ApiServer;
@@ -173,7 +168,7 @@ export class ClusterNode {
   async until(
     what: string,
     condition: () => boolean | Promise<boolean>,
-    timeoutMs: number = graceMs,
+    timeoutMs: number = patienceMs,
   ): Promise<number> {
     const beganMs = performance.now();
     for (;;) {
@@ -196,7 +191,7 @@ export class ClusterNode {
       const value = readFileSync(path, "utf8");
       writeFileSync(path, value.trim() === "0" ? "1" : "0");
       const isRepaired = (): boolean => readFileSync(path, "utf8") === value;
-      await this.until("a verification ran", isRepaired, longestPauseMs);
+      await this.until("a verification ran", isRepaired);
     }
   }
 

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { type LabNode, until } from "./lab-node.ts";
 import { type ApiObject, service } from "./objects.ts";
+import { patienceMs } from "./patience.ts";
 import { kubeIpvs } from "./run-kube-ipvs.ts";
 
 /** Tests that `status` lists an invalid Service until it is repaired. `objects` are the node's other objects. */
@@ -10,7 +11,7 @@ export async function listsInvalidObject(
 ): Promise<void> {
   const prints = (command: string, wanted: RegExp): Promise<void> => {
     const print = async (): Promise<string> => kubeIpvs(command).out;
-    return until(async () => wanted.test(await print()), 15_000, print);
+    return until(async () => wanted.test(await print()), patienceMs, print);
   };
   node.apply(...objects, service({ name: "invalid", clusterIps: ["10.96.0.300"], ports: [] }));
   await prints(

@@ -12,6 +12,7 @@ import type { VirtualServerId } from "../../src/state/virtual-server.ts";
 import { enterNetworkNamespace, shell } from "./netns/network-namespace.ts";
 import { buildNodeNetwork, ipv6Of, type Pod } from "./node-network.ts";
 import type { ApiObject } from "./objects.ts";
+import { patienceMs } from "./patience.ts";
 import { Program } from "./program.ts";
 import { labRules } from "./rules-writer.ts";
 
@@ -23,7 +24,6 @@ const baseFlags = [
   "--conntrack-max-per-core=0",
   "-v=3",
 ];
-const settleMs = 60_000;
 
 export class LabNode {
   readonly #folder = mkdtempSync(join(tmpdir(), "kube-ipvs-lab-"));
@@ -113,7 +113,7 @@ export class LabNode {
   async hasWeights(
     server: VirtualServerId,
     wanted: string,
-    timeoutMs: number = settleMs,
+    timeoutMs: number = patienceMs,
   ): Promise<number> {
     const beganMs = performance.now();
     await until(

@@ -2,9 +2,9 @@
 import { type ChildProcess, type SpawnOptions, spawn } from "node:child_process";
 import { join } from "node:path";
 import { failuresIn } from "./failure-lines.ts";
+import { patienceMs } from "./patience.ts";
 
 const path: string = join(import.meta.dirname, "../../dist/kube-ipvs");
-const deadlineMs = 60_000;
 
 export interface Ending {
   readonly code: number | null;
@@ -60,7 +60,7 @@ export class Program {
   }
 
   /** Resolves when the output matches. Fails if the program exits or the timeout expires. */
-  async prints(pattern: RegExp, limitMs: number = deadlineMs): Promise<void> {
+  async prints(pattern: RegExp, limitMs: number = patienceMs): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const fail = (why: string): void => reject(new Error(`${why}: ${pattern}\n${this.#output}`));
     this.#onOutput = () => {
@@ -73,7 +73,7 @@ export class Program {
   }
 
   /** Waits for the program to exit. If it does not, kills it and fails the test. */
-  async ends(limitMs: number = deadlineMs): Promise<Ending> {
+  async ends(limitMs: number = patienceMs): Promise<Ending> {
     const timer = setTimeout(() => this.#child.kill("SIGKILL"), limitMs);
     const ending = await this.#ending;
     clearTimeout(timer);

@@ -1,6 +1,6 @@
 /** Runs the built program's commands, as an operator does. */
 import assert from "node:assert/strict";
-import { spawnSync } from "node:child_process";
+import { execFile, spawnSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -23,6 +23,15 @@ export function kubeIpvs(...args: readonly string[]): Run {
   const { status, stdout, stderr } = spawnSync(program, args, { encoding: "utf8" });
   assertDescribed(args, stdout);
   return { code: status, out: stdout, err: stderr };
+}
+
+/** Unlike {@link kubeIpvs}, does not block this process, which may own sockets that the command needs. */
+export async function runKubeIpvs(...args: readonly string[]): Promise<Run> {
+  return new Promise((resolve) => {
+    execFile(program, args, (error, out, err) => {
+      resolve({ code: error === null ? 0 : Number(error.code), out, err });
+    });
+  });
 }
 
 /** The doctor's finding about Services that do not get an address they claim: verdict, evidence, remedy. */

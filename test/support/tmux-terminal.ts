@@ -1,9 +1,9 @@
 /** A real terminal in tmux, in which a test types and reads as a person would. */
 import { execFileSync } from "node:child_process";
 import { until } from "./lab-node.ts";
+import { patienceMs } from "./patience.ts";
 
 const server = ["-L", "kube-ipvs-test", "-f", "/dev/null"];
-const deadlineMs = 15_000;
 
 export class TmuxTerminal {
   constructor(columns: number, rows: number) {
@@ -40,7 +40,7 @@ export class TmuxTerminal {
   async shows(pattern: RegExp): Promise<void> {
     await until(
       async () => pattern.test(this.screen()),
-      deadlineMs,
+      patienceMs,
       async () => `${pattern} is wanted, not\n${this.screen()}`,
     );
   }

@@ -9,16 +9,11 @@ import { ClusterNode, type NodeSettings } from "../cluster-node.ts";
 import type { NamedObject } from "../memory-source.ts";
 import { shell } from "../netns/network-namespace.ts";
 import type { ApiObject } from "../objects.ts";
+import { patienceMs } from "../patience.ts";
 import { flushNftSets } from "../rules-writer.ts";
 import { otherNode, portRangeMarks } from "./plan-from-scratch.ts";
 import { startSettings, type WalkSettings } from "./walk-step.ts";
 import { differencesIn, type WalkNode } from "./walker.ts";
-
-/**
- * Longer than the longest pause after an expensive verification, which is eight periods. After this time, the walk has
- * failed.
- */
-const settleMs = 90_000;
 
 /** If the kernel has no nf_tables, walks do not move between writers of rules. */
 const hasNftables: boolean =
@@ -116,7 +111,7 @@ export class LabWalkNode implements WalkNode {
   }
 
   async settleAs(expected: (held: Holders) => Promise<KernelState>): Promise<KernelState> {
-    const deadlineMs = performance.now() + settleMs;
+    const deadlineMs = performance.now() + patienceMs;
     let held = this.#node.holders();
     let state = await expected(held);
     for (;;) {
