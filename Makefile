@@ -75,7 +75,7 @@ types: setup-build
 	@$(step) "Types" tsc -p .
 
 unit: setup-build shim
-	@$(with_cache) $(step) "Unit tests" node --test --test-concurrency=2 --test-timeout=180000 'test/unit/**/*.test.ts' 'test/contract/*.test.ts'
+	@$(with_cache) $(step) "Unit tests" node --test --test-concurrency=2 --test-timeout=600000 'test/unit/**/*.test.ts' 'test/contract/*.test.ts'
 
 test: setup ## run lint, types and all tests in one queue
 ## RECORD=1 records each suite's duration

@@ -19,7 +19,7 @@ export function commands(): readonly Command[] {
     { name: "shim", argv: ["make", "-s", "-C", "native-shim", "check"], hasNoSummary: true },
     {
       name: "prometheus",
-      argv: nodeTests("--test-timeout=120000", "test/prometheus/*.test.ts"),
+      argv: nodeTests("--test-timeout=600000", "test/prometheus/*.test.ts"),
       waits: true,
     },
     { name: "deploy", argv: nodeTests("test/deploy/*.test.ts") },
@@ -32,7 +32,7 @@ function units(name: string, folder: string): Command {
   const limits = [
     // `make unit` uses one process per file, which takes a third more CPU time.
     "--test-isolation=none",
-    `--test-timeout=${countOf({ short: 180, long: 3_600 })}000`,
+    `--test-timeout=${countOf({ short: 600, long: 3_600 })}000`,
   ];
   return { name, argv: nodeTests(...limits, `${folder}/*.test.ts`) };
 }
