@@ -26,7 +26,8 @@ import { mayBeInUse, tableOfKubeProxy } from "./leftovers/remove-leftovers.ts";
 import type { Mode } from "./leftovers/rules-of-modes.ts";
 import { type OtherProxy, proxyText } from "./node/other-proxy.ts";
 import { removeLeftoverSocket } from "./operator/operator-socket.ts";
-import { removeStateFile, statePaths } from "./process/state-file.ts";
+import { ownershipRecordIn } from "./process/ownership-record.ts";
+import { readState, removeStateFile, statePaths } from "./process/state-file.ts";
 
 export interface CleanUpContext {
   readonly clock?: Clock;
@@ -139,7 +140,8 @@ async function cleanUpRemovals(
   const ours: readonly Mode[] = ["ipvs", "userspace"];
   const modes = user === undefined ? [...ours, "iptables" as const] : ours;
   const { iptables } = kernel;
-  const ipvs = { ...(await ownedBy(kernel, config)), hasIpvs: await findIpvs(kernel) };
+  const { recorded } = ownershipRecordIn(readState(config.stateFile));
+  const ipvs = { ...(await ownedBy(kernel, config, recorded)), hasIpvs: await findIpvs(kernel) };
   const probes = await Promise.all(ipFamilies.map((family) => iptables.probe(family)));
   const families = ipFamilies.filter((_, index) => probes[index]?.isSupported);
   const others = await unusedRemovals(kernel, config, modes);

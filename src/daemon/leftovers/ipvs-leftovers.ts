@@ -9,9 +9,8 @@ import type { Config } from "../../config/config.ts";
 import type { Kernel } from "../../kernel/kernel.ts";
 import type { IpvsGoal } from "../../reconcile/clean-up.ts";
 import { readNodeAddresses } from "../../reconcile/observed/read-addresses.ts";
+import type { RecordedOwnership } from "../../reconcile/ownership/classify.ts";
 import type { VirtualServerId } from "../../state/virtual-server.ts";
-import { ownershipRecordIn } from "../process/ownership-record.ts";
-import { readState } from "../process/state-file.ts";
 import {
   carryOut,
   type Removal,
@@ -32,18 +31,19 @@ export interface EarlierRuns {
    * that both modes use.
    */
   readonly hasRules: boolean;
+  readonly recorded: RecordedOwnership;
 }
 
 /** The step that removes all leftovers of IPVS mode from a node that runs a different mode. Empty if there are none. */
 export async function ipvsRemoval(
   kernel: Kernel,
   config: Config,
-  { ranIpvs, hasRules }: EarlierRuns,
+  { ranIpvs, hasRules, recorded }: EarlierRuns,
 ): Promise<readonly Removal[]> {
   const hasServed = ranIpvs || (await hasTraces(kernel));
   if (!hasServed && !hasRules) return [];
   const hasIpvs = hasServed && kernel.modules.isAvailable("ip_vs") !== false;
-  const ipvs = { ...(await ownedBy(kernel, config)), hasIpvs };
+  const ipvs = { ...(await ownedBy(kernel, config, recorded)), hasIpvs };
   const modes = { modes: ["ipvs"] as const, current: config.mode };
   const rules = rulesGoals(ipFamilies, modes, config, kernel.iptables);
   return [{ what: leftovers, kernel, goal: { rules, ipvs } }];
@@ -110,10 +110,14 @@ async function hasTraces({ link }: Pick<Kernel, "link">): Promise<boolean> {
 }
 
 /** Reads the facts that determine which virtual servers are ours, so that all of them can be removed. */
-export async function ownedBy(kernel: Kernel, config: Config): Promise<Omit<IpvsGoal, "hasIpvs">> {
+export async function ownedBy(
+  kernel: Kernel,
+  config: Config,
+  recorded: RecordedOwnership,
+): Promise<Omit<IpvsGoal, "hasIpvs">> {
   return {
     nodeAddresses: await readNodeAddresses(kernel),
-    recorded: ownershipRecordIn(readState(config.stateFile)).recorded,
+    recorded,
     ownership: {
       foreignVirtualServers: config.foreignVirtualServers,
       excludeCIDRs: config.excludeCIDRs,

@@ -6,6 +6,7 @@ import type { Logger } from "../../base/log.ts";
 import type { Config } from "../../config/config.ts";
 import type { Iptables, Kernel } from "../../kernel/kernel.ts";
 import { tableName } from "../../kernel/nftables/message.ts";
+import { nothingRecorded } from "../../reconcile/ownership/classify.ts";
 import type { ModeRecord } from "../process/mode-record.ts";
 import { ipvsRemoval, removeWhenIdle } from "./ipvs-leftovers.ts";
 import { type Removal, removeAndLog, rulesRemoval, unusedRemovals } from "./removal.ts";
@@ -107,8 +108,11 @@ export async function removePortals(
 }
 
 /** The modes and marks of earlier runs, whose kernel state may still be on this node. */
-export type EarlierRuns = Pick<ModeRecord, "earlier" | "earlierMarks">;
-export const noEarlierRuns: EarlierRuns = { earlier: new Set(), earlierMarks: [] };
+export type EarlierRuns = Pick<ModeRecord, "earlier" | "earlierMarks" | "ownership">;
+export const noEarlierRuns: EarlierRuns = {
+  ...{ earlier: new Set(), earlierMarks: [] },
+  ownership: nothingRecorded,
+};
 
 /** Finds one part of the leftovers. Rejects if it cannot be read. */
 type FindLeftovers = () => readonly Removal[] | Promise<readonly Removal[]>;
@@ -120,7 +124,7 @@ type FindLeftovers = () => readonly Removal[] | Promise<readonly Removal[]>;
 function leftoverParts(
   kernel: Kernel,
   config: Config,
-  { earlier, earlierMarks }: EarlierRuns,
+  { earlier, earlierMarks, ownership: recorded }: EarlierRuns,
   ranIpvs: boolean = earlier.has("ipvs"),
 ): readonly FindLeftovers[] {
   const { mode: current, tunnelForwarding, portRangeMarks } = config;
@@ -145,19 +149,22 @@ function leftoverParts(
   }
   if (!hasOthers) return parts;
   parts.push(() => unusedRemovals(kernel, config, ["ipvs", "userspace", ...ofIptables]));
-  parts.push(() => tableRemovals(kernel));
+  const what = "tables of kube-proxy's nftables mode";
+  parts.push(() => [{ what, kernel, table: tableOfKubeProxy }]);
   const hasRules = current === "userspace" && leftovers !== undefined;
-  if (current !== "ipvs") parts.push(() => ipvsRemoval(kernel, config, { ranIpvs, hasRules }));
+  const runs = { ranIpvs, hasRules, recorded };
+  // The table restricts virtual servers, and its sets identify them as ours.
+  parts.push(async () => [
+    ...(current === "ipvs" ? [] : await ipvsRemoval(kernel, config, runs)),
+    ...tableRemoval(kernel),
+  ]);
   return parts;
 }
 
-/** The tables of kube-proxy's nftables mode, and our own tables unless they are in use. */
-function tableRemovals(kernel: Kernel): readonly Removal[] {
-  const what = "tables of kube-proxy's nftables mode";
-  const ofKubeProxy = { what, kernel, table: tableOfKubeProxy };
-  if (kernel.iptables.backend === "nftables") return [ofKubeProxy];
-  const ours = { what: "leftover rules and sets from nf_tables", kernel, table: tableName };
-  return [ofKubeProxy, ours];
+/** Our own tables, unless they are in use. */
+function tableRemoval(kernel: Kernel): readonly Removal[] {
+  if (kernel.iptables.backend === "nftables") return [];
+  return [{ what: "leftover rules and sets from nf_tables", kernel, table: tableName }];
 }
 
 /** Everything that {@link leftoverRemoval} would remove. Rejects if it cannot be read. */
@@ -200,7 +207,8 @@ export function leftoverRemoval(
         for (const removal of await find()) {
           if (stop.aborted) return false;
           const isRemoved = await remove(removal, stop);
-          if (removal.links === true && !isRemoved) return false;
+          // The next steps remove the rules that restrict these links or virtual servers.
+          if (!isRemoved && (removal.links ?? removal.goal?.ipvs) !== undefined) return false;
           isGone &&= isRemoved;
         }
       } catch (error) {

@@ -5,7 +5,9 @@
  * servers are ours to remove.
  */
 import type { Config } from "../../config/config.ts";
-import type { StateFile } from "./state-file.ts";
+import type { RecordedOwnership } from "../../reconcile/ownership/classify.ts";
+import { ownershipRecordIn } from "./ownership-record.ts";
+import type { KeptState } from "./state-file.ts";
 
 type Mode = Config["mode"];
 
@@ -16,6 +18,8 @@ export interface ModeRecord {
   readonly earlier: ReadonlySet<Mode>;
   /** Values of `kubeIpvs.portRangeMarks` in earlier runs. Virtual servers with these marks may exist. */
   readonly earlierMarks: readonly number[];
+  /** Which virtual servers were ours, and which were foreign, when IPVS mode last ran. */
+  readonly ownership: RecordedOwnership;
   /**
    * Records the mode of this run. Call this before the first write to the kernel. Resolves when the record has been
    * written or could not be written.
@@ -26,7 +30,7 @@ export interface ModeRecord {
 }
 
 export function modeRecordIn(
-  state: Pick<StateFile, "content" | "keep" | "idle">,
+  state: KeptState,
   { portRangeMarks }: Pick<Config, "portRangeMarks"> = {},
 ): ModeRecord {
   const recorded = state.content["modes"];
@@ -44,6 +48,7 @@ export function modeRecordIn(
   const configured = portRangeMarks === undefined ? [] : [portRangeMarks];
   return {
     ...{ earlier, earlierMarks },
+    ownership: ownershipRecordIn(state).recorded,
     begin: (mode) => {
       keep([...earlier, mode], [...earlierMarks, ...configured]);
       return state.idle();
@@ -53,7 +58,7 @@ export function modeRecordIn(
 }
 
 /** See {@link ModeRecord.earlierMarks}. */
-export function marksIn({ content }: Pick<StateFile, "content">): readonly number[] {
+export function marksIn({ content }: Pick<KeptState, "content">): readonly number[] {
   const recorded = content["portRangeMarks"];
   const isMask = (mask: unknown): mask is number =>
     Number.isSafeInteger(mask) && (mask as number) > 0 && (mask as number) < 2 ** 32;

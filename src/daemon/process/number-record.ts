@@ -1,5 +1,5 @@
 /** State file sections that preserve a number for each key. */
-import { numbersIn, type StateFile } from "./state-file.ts";
+import { type KeptState, numbersIn } from "./state-file.ts";
 
 /** Numbers for the next run. */
 export interface NumberRecord {
@@ -14,7 +14,7 @@ const maxNumbers = 10_000;
 
 /** `answeredWeights`: each endpoint's last answer. `ejections`: each endpoint's number of consecutive ejections. */
 export function numberRecordIn(
-  state: StateFile,
+  state: Pick<KeptState, "content" | "keep">,
   section: "answeredWeights" | "ejections",
 ): NumberRecord {
   return {

@@ -10,7 +10,7 @@ import { toClaimKey } from "../../plan/claims/claimed-keys.ts";
 import type { HolderRecord } from "../../plan/claims/holder-record.ts";
 import type { OwnershipRecord } from "../../reconcile/ownership/ownership.ts";
 import { type ServerKey, toServerKey } from "../../state/virtual-server.ts";
-import { type StateFile, textsIn } from "./state-file.ts";
+import { type KeptState, textsIn } from "./state-file.ts";
 
 /**
  * Maximum number of keys to record, which is more than all node ports on a few addresses. Keys are at most about 60
@@ -24,7 +24,7 @@ const maxKeys = 20_000;
 const maxHolderNamesLength = 2 ** 19;
 
 /** Records which virtual servers are ours and which are foreign, by key. */
-export function ownershipRecordIn(state: StateFile): OwnershipRecord {
+export function ownershipRecordIn(state: KeptState): OwnershipRecord {
   const { content } = state;
   return {
     recorded: { owned: keysFrom(content["owned"]), foreign: keysFrom(content["foreign"]) },
@@ -36,7 +36,7 @@ export function ownershipRecordIn(state: StateFile): OwnershipRecord {
   };
 }
 
-export function holderRecordIn(state: StateFile): HolderRecord {
+export function holderRecordIn(state: Pick<KeptState, "content" | "keep">): HolderRecord {
   return {
     held: holdersFrom(state.content["holders"]),
     keepHolders(...all) {

@@ -46,6 +46,9 @@ export interface StateFileOptions {
   readonly isReadOnly?: boolean;
 }
 
+/** The sections of a state file, which tests keep in memory. */
+export type KeptState = Pick<StateFile, "content" | "keep" | "idle">;
+
 export class StateFile {
   /** The sections that an earlier run wrote since the last boot. Empty if they are unknown. */
   readonly content: Content;

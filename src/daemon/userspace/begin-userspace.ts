@@ -36,6 +36,8 @@ export interface UserspaceContext
     Pick<DaemonContext, "holderRecord" | "claimMemory"> {
   /** Defaults to this machine's kernel. */
   readonly openKernel?: typeof openUserspaceKernel;
+  /** Defaults to this machine's sockets. */
+  readonly listeners?: Listeners;
 }
 
 /** The running userspace mode. */
@@ -58,7 +60,7 @@ export async function beginUserspace(
   const observed = observeOnly
     ? new ObservedListeners({ config, iptables, won: (wanted) => loop.won(wanted) })
     : undefined;
-  const proxier = observed ?? openProxier(config, parts, usable);
+  const proxier = observed ?? parts.listeners ?? openProxier(config, parts, usable);
   const reporter = new LoopReporter({ ...parts, nodeName: config.nodeName });
   const runs = parts.modeRecord ?? noEarlierRuns;
   const removal = whole && {

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, afterEach, beforeEach, describe, it } from "node:test";
 import { parseIpAddress } from "../../../src/base/ip.ts";
+import { noEarlierRuns } from "../../../src/daemon/leftovers/remove-leftovers.ts";
 import { type ModeRecord, modeRecordIn } from "../../../src/daemon/process/mode-record.ts";
 import { openState } from "../../../src/daemon/process/state-file.ts";
 import { ProxyHealth } from "../../../src/daemon/report/proxy-health.ts";
@@ -86,8 +87,7 @@ describe("a change of mode", () => {
       change.kind === "chain-remove" && change.chainName === "KUBE-NODEPORTS";
     const tidied: string[] = [];
     const modeRecord = {
-      earlier: new Set(["iptables"]),
-      earlierMarks: [],
+      ...{ ...noEarlierRuns, earlier: new Set(["iptables"]) },
       begin() {},
       tidied: (mode: string) => void tidied.push(mode),
     } as unknown as ModeRecord;
@@ -119,7 +119,7 @@ describe("a change of mode", () => {
     for (const earlier of [new Set(["ipvs"]), new Set<string>()]) {
       const tidied: string[] = [];
       const modeRecord = {
-        ...{ earlier, begin() {} },
+        ...{ ...noEarlierRuns, earlier, begin() {} },
         tidied: (mode: string) => void tidied.push(mode),
       } as unknown as ModeRecord;
       const mend = rejectRemoval();
@@ -141,7 +141,8 @@ describe("a change of mode", () => {
     await start("iptables");
     await daemon.stop();
     mend();
-    const modeRecord = { earlier: new Set(["ipvs"]), begin() {}, tidied() {} };
+    const runs = { ...noEarlierRuns, earlier: new Set(["ipvs"]) };
+    const modeRecord = { ...runs, begin() {}, tidied() {} };
     await start("iptables", {}, modeRecord as unknown as ModeRecord);
     assert.doesNotMatch(iptablesText(kernel, "IPv4"), /KUBE-IPVS/);
     assert.deepEqual(kernel.ipSets.peek(), []);
@@ -170,6 +171,21 @@ describe("a change of mode", () => {
     await daemon.stop();
     await start("ipvs");
     assert.deepEqual(weights(), before);
+  });
+
+  it("keeps the rules and sets in nf_tables until the virtual servers that they restrict are gone", async () => {
+    kernel = new FakeKernel();
+    kernel.useRules("nftables");
+    await start("ipvs", { "kube-ipvs-rules": "nftables" });
+    await daemon.stop();
+    kernel.ipvs.setConnections(tcp, pod, { active: 1 });
+    kernel.useRules("iptables");
+    const kept = kernel.unusedNames();
+    await start("iptables");
+    assert.deepEqual([kernel.ipvs.peek().length, kernel.unusedNames()], [2, kept]);
+    kernel.ipvs.setConnections(tcp, pod, {});
+    await clock.advance(2_000);
+    assert.deepEqual([kernel.ipvs.peek(), kernel.unusedNames()], [[], []]);
   });
 
   it("keeps everything if the virtual servers cannot be read", async () => {

@@ -67,7 +67,7 @@ function removal(
   const context = {
     clock: new FakeClock(),
     log,
-    runs: { earlier: new Set(ran), earlierMarks: [] },
+    runs: { ...noEarlierRuns, earlier: new Set(ran) },
   };
   const remove = leftoverRemoval(node, config, context);
   return () => remove(new AbortController().signal);
