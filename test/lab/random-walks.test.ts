@@ -1,6 +1,6 @@
 /**
- * Runs the random walks of test/unit/daemon with the built program on the real kernel. Each walk has its own network
- * namespace and is compared with a fresh start whenever it settles.
+ * Runs the random walks of test/unit/daemon in IPVS mode, with the built program on the real kernel. Each walk has its
+ * own network namespace and is compared with a fresh start whenever it settles.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -9,7 +9,7 @@ import { withNetworkNamespace } from "../support/netns/network-namespace.ts";
 import { foundWalks } from "../support/random-walk/found-walks.ts";
 import { LabWalkNode } from "../support/random-walk/lab-walk-node.ts";
 import { runWalk } from "../support/random-walk/run-walk.ts";
-import { type Walk, walkLength, walkOf } from "../support/random-walk/walk-step.ts";
+import { type Walk, walkIn, walkLength, walkOf } from "../support/random-walk/walk-step.ts";
 import { isLong, seeds } from "../support/seeds.ts";
 
 const counts = { short: 1, long: 20 };
@@ -30,7 +30,7 @@ function takeInLab(walk: Walk): Promise<void> {
 
 describe(`random walks of ${walkLength} steps end in the state of a fresh start`, () => {
   for (const seed of seeds(counts)) {
-    it(`with seed ${seed}`, () => takeInLab(walkOf(seed)));
+    it(`with seed ${seed}`, () => takeInLab(walkIn(["ipvs"], walkOf(seed))));
   }
 });
 

@@ -1,26 +1,29 @@
 /** Runs the whole daemon on a fake kernel, with objects in memory and a clock that the test controls. */
 import assert from "node:assert/strict";
+import { silentEvents } from "../../src/api/event.ts";
 import type { ObjectSource } from "../../src/api/source.ts";
+import { ipFamilies } from "../../src/base/ip.ts";
 import { silentLogger } from "../../src/base/log.ts";
 import type { Config } from "../../src/config/config.ts";
 import { loadConfig } from "../../src/config/load-config.ts";
 import type { HttpListenerOptions } from "../../src/daemon/http/http-listener.ts";
 import type { Listener } from "../../src/daemon/http/service-health.ts";
 import type { DaemonView, ModeView } from "../../src/daemon/operator/daemon-view.ts";
-import { type ModeRecord, modeRecordIn } from "../../src/daemon/process/mode-record.ts";
-import type { NumberRecord } from "../../src/daemon/process/number-record.ts";
+import { modeRecordIn } from "../../src/daemon/process/mode-record.ts";
+import { numberRecordIn } from "../../src/daemon/process/number-record.ts";
+import { holderRecordIn, ownershipRecordIn } from "../../src/daemon/process/ownership-record.ts";
+import type { KeptState } from "../../src/daemon/process/state-file.ts";
 import { ProxyHealth } from "../../src/daemon/report/proxy-health.ts";
 import { type Daemon, startDaemon } from "../../src/daemon/start.ts";
+import { beginUserspace } from "../../src/daemon/userspace/begin-userspace.ts";
 import type { AskWeight } from "../../src/daemon/weights/ask-weight.ts";
 import type { Metrics } from "../../src/metrics/prometheus-metrics.ts";
 import type { Holders } from "../../src/plan/claims/claim.ts";
-import type { HolderRecord } from "../../src/plan/claims/holder-record.ts";
-import { nothingRecorded, type RecordedOwnership } from "../../src/reconcile/ownership/classify.ts";
-import type { OwnershipRecord } from "../../src/reconcile/ownership/ownership.ts";
 import type { KernelState } from "../golden/kernel-state.ts";
 import { FakeClock } from "./fake-clock.ts";
 import { FakeKernel } from "./fake-kernel/fake-kernel.ts";
 import { addressesText, ipSetText, iptablesText, ipvsText } from "./fake-kernel/state-text.ts";
+import { FakeListeners } from "./fake-listeners.ts";
 import { httpRequest } from "./http-request.ts";
 import { MemorySource } from "./memory-source.ts";
 import { gaugeOf, silentMetrics } from "./silent-metrics.ts";
@@ -57,19 +60,15 @@ export class FakeNode {
   readonly #figures = new Map<string, number>();
   /** Not in {@link #figures}, because it does not depend on the state alone. */
   lastCleanVerificationSeconds = 0;
-  /** The record that a real daemon stores in a file. It is preserved across restarts. */
-  #ownership: RecordedOwnership = nothingRecorded;
-  #holders: Holders;
-  /** The modes and marks that earlier runs recorded. */
-  #modes: Readonly<Record<string, unknown>> = {};
+  /** The sections that a real daemon stores in a file. They are preserved across restarts. */
+  #state: Readonly<Record<string, unknown>> = {};
   readonly #askWeight: AskWeight | undefined;
-  #answeredWeights: readonly (readonly [string, number])[] = [];
-  #daemon: Daemon | undefined;
+  #daemon: Pick<Daemon, "view" | "settled" | "reconfigure" | "stop"> | undefined;
 
   constructor(flags: Flags, { held = new Map(), askWeight }: NodeOptions = {}) {
     this.#config = configOf({ ...baseFlags, ...flags });
     this.#flags = flags;
-    this.#holders = held;
+    holderRecordIn(this.#keptState()).keepHolders(held);
     this.#askWeight = askWeight;
   }
 
@@ -78,22 +77,31 @@ export class FakeNode {
     this.kernel.link.virtualAddresses = this.#config.virtualAddresses;
     const { "kube-ipvs-rules": rules } = this.#flags;
     if (rules === "iptables" || rules === "nftables") this.kernel.useRules(rules);
+    this.kernel.findLeftovers();
     this.kernel.ipvs.portRangeMarks = [this.#config.portRangeMarks ?? 0];
-    this.#daemon = await startDaemon({
-      config: this.#config,
-      kernel: this.kernel,
-      source,
-      metrics: this.#metrics(),
+    const state = this.#keptState();
+    const shared = {
+      ...{ source, clock: this.#clock, log: silentLogger, metrics: this.#metrics() },
       health: new ProxyHealth(this.#clock, 60_000),
-      clock: this.#clock,
-      ownershipRecord: this.#ownershipRecord(),
-      holderRecord: this.#holderRecord(),
-      modeRecord: this.#modeRecord(),
-      weightRecord: this.#weightRecord(),
-      ...(this.#askWeight && { askWeight: this.#askWeight }),
-      log: silentLogger,
-      makeListener: (options) => this.#listener(options),
-    });
+      holderRecord: holderRecordIn(state),
+      modeRecord: modeRecordIn(state, this.#config),
+    };
+    const { kernel } = this;
+    this.#daemon =
+      this.#config.mode === "userspace"
+        ? await beginUserspace(this.#config, {
+            ...{ ...shared, events: silentEvents, listeners: new FakeListeners() },
+            openKernel: async () => ({
+              ...{ ...kernel, families: ipFamilies, whole: kernel, close() {} },
+            }),
+          })
+        : await startDaemon({
+            ...{ ...shared, config: this.#config, kernel },
+            ownershipRecord: ownershipRecordIn(state),
+            weightRecord: numberRecordIn(state, "answeredWeights"),
+            ...(this.#askWeight && { askWeight: this.#askWeight }),
+            makeListener: (options) => this.#listener(options),
+          });
   }
 
   get config(): Config {
@@ -120,12 +128,12 @@ export class FakeNode {
 
   /** Owners of contested addresses, as recorded after the last sync. */
   holders(): Holders {
-    return this.#holders;
+    return holderRecordIn(this.#keptState()).held;
   }
 
   /** Deletes the record of owners, as if its folder could not be written. */
   loseHolders(): void {
-    this.#holders = new Map();
+    this.#state = { ...this.#state, holders: undefined };
   }
 
   /** Stops the daemon, which must not leave a timer or a listener behind. */
@@ -231,48 +239,16 @@ export class FakeNode {
     return (await Promise.all(answers)).toSorted().join("");
   }
 
-  #ownershipRecord(): OwnershipRecord {
+  #keptState(): KeptState {
     return {
-      recorded: this.#ownership,
-      keep: (ownership) => {
-        if (!this.kernel.operations.hasCrashed) this.#ownership = ownership;
+      content: this.#state,
+      keep: (sections) => {
+        if (this.kernel.operations.hasCrashed) return;
+        const values = Object.entries(sections).map(([name, value]) => [name, value()]);
+        this.#state = { ...this.#state, ...Object.fromEntries(values) };
       },
       async idle() {},
     };
-  }
-
-  #holderRecord(): HolderRecord {
-    return {
-      held: this.#holders,
-      keepHolders: (...all) => {
-        if (this.kernel.operations.hasCrashed) return;
-        this.#holders = new Map(all.flatMap((holders) => [...holders]));
-      },
-    };
-  }
-
-  #weightRecord(): NumberRecord {
-    return {
-      recalled: new Map(this.#answeredWeights),
-      keep: (read) => {
-        if (!this.kernel.operations.hasCrashed) this.#answeredWeights = read();
-      },
-    };
-  }
-
-  #modeRecord(): ModeRecord {
-    return modeRecordIn(
-      {
-        content: this.#modes,
-        keep: (sections) => {
-          if (this.kernel.operations.hasCrashed) return;
-          const values = Object.entries(sections).map(([name, value]) => [name, value()]);
-          this.#modes = { ...this.#modes, ...Object.fromEntries(values) };
-        },
-        async idle() {},
-      },
-      this.#config,
-    );
   }
 
   #listener(options: HttpListenerOptions): Listener {

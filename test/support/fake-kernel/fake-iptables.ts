@@ -1,5 +1,6 @@
 import { hash } from "node:crypto";
-import type { IpFamily } from "../../../src/base/ip.ts";
+import { type IpFamily, ipFamilies } from "../../../src/base/ip.ts";
+import { isOfIptablesMode } from "../../../src/kernel/iptables/backend.ts";
 import { IptablesError } from "../../../src/kernel/iptables/errors.ts";
 import { UnreadableTableError } from "../../../src/kernel/iptables/parse.ts";
 import { parseRule } from "../../../src/kernel/iptables/parse-rule.ts";
@@ -13,6 +14,7 @@ import type {
   RulesScope,
 } from "../../../src/kernel/kernel.ts";
 import type { Rule, TableName } from "../../../src/state/rule.ts";
+import { portalRules } from "../../../src/userspace/portal-rules.ts";
 import { FakeTable, TableRefusal } from "./fake-tables.ts";
 import type { Operation, Operations } from "./operations.ts";
 
@@ -68,6 +70,28 @@ export class FakeIptables implements Iptables {
     return Object.values(this.#tables)
       .flatMap((tables) => Object.values(tables))
       .reduce((sum, table) => sum + table.referencesTo(setName), 0);
+  }
+
+  /** Looks for the rules of iptables and userspace mode, and adds them to `choice`. */
+  findLeftovers(): void {
+    const leftovers = new Map<IpFamily, readonly string[]>();
+    let hasPortals = false;
+    for (const family of ipFamilies) {
+      const names = this.peek(family).map(({ table, name }) => ({ table, name }));
+      hasPortals ||= names.some(({ name }) => portals.has(name));
+      const found = names.filter(({ table, name }) => isOfIptablesMode(table, name));
+      if (found.length === 0) continue;
+      leftovers.set(
+        family,
+        found.map(({ table, name }) => `${table} ${name}`),
+      );
+    }
+    const { backend, reason } = this.choice;
+    this.choice = {
+      ...{ backend, reason },
+      ...(leftovers.size === 0 ? {} : { leftovers }),
+      ...(hasPortals ? { hasPortals } : {}),
+    };
   }
 
   async checkBackend(): Promise<BackendFinding> {
@@ -152,6 +176,10 @@ export class FakeIptables implements Iptables {
     }
   }
 }
+
+const portals: ReadonlySet<string> = new Set(
+  portalRules("IPv4", []).chains.map(({ name }) => name),
+);
 
 function chainsInScope(
   chains: readonly ObservedChain[],

@@ -58,6 +58,11 @@ export class FakeKernel implements Kernel {
     };
   }
 
+  /** Looks for leftover rules, as a real client does when it is opened. */
+  findLeftovers(): void {
+    this.#writers.iptables.iptables.findLeftovers();
+  }
+
   /** The names of our chains and sets of the writer that is not in use. */
   unusedNames(): readonly string[] {
     const { iptables, nftables } = this.#writers;
@@ -80,9 +85,9 @@ function rulesAndSets(operations: Operations, backend: Iptables["backend"]): Rul
   return { iptables, ipSets };
 }
 
-/** Chains that only kube-ipvs creates, and sets. */
+/** Chains that kube-ipvs removes, and sets. */
 function namesIn({ iptables, ipSets }: RulesAndSets, family: IpFamily): readonly string[] {
-  const chains = iptables.peek(family).filter(({ name }) => name.startsWith("KUBE-"));
+  const chains = iptables.peek(family).filter(({ name }) => /^KUBE-(?!FIREWALL$)/.test(name));
   const sets = ipSets.peek().filter(({ set }) => set.family === family);
   return [
     ...chains.map(({ table, name }) => `${table} ${name}`),

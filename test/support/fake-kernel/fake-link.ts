@@ -108,7 +108,7 @@ export class FakeLink implements DummyLink {
   }
 
   async remove(): Promise<void> {
-    if ((await this.find()) === undefined) return;
+    if ((await this.find()) === undefined && this.#routes.size === 0) return;
     this.#operations.change({ facility: "link", action: "remove-link", subject: this.name }, () => {
       this.lose();
       this.#routes.clear();

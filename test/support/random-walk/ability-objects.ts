@@ -28,6 +28,7 @@ function abilityService(
   host: number,
   annotations: Readonly<Record<string, string>>,
   ingress: readonly string[] = [],
+  sourceRanges: readonly string[] = [],
 ): readonly ApiObject[] {
   return [
     service({
@@ -35,7 +36,10 @@ function abilityService(
       type: ingress.length === 0 ? "NodePort" : "LoadBalancer",
       clusterIps: [`10.96.0.${host}`, `fd00:96::${host}`],
       ports: [servicePort({ nodePort: 30_070 + host })],
-      spec: { sessionAffinity: name === "a" ? "ClientIP" : "None" },
+      spec: {
+        sessionAffinity: name === "a" ? "ClientIP" : "None",
+        loadBalancerSourceRanges: sourceRanges,
+      },
       status: { loadBalancer: { ingress: ingress.map((ip) => ({ ip })) } },
       metadata: {
         annotations: Object.fromEntries(
@@ -48,8 +52,12 @@ function abilityService(
 }
 
 export const abilityObjects: readonly NamedObject[] = [
-  ...abilityService("a", 11, { "port-range": "80,7000-7100" }, ["203.0.113.1", "2001:db8:1::1"]),
+  ...abilityService(
+    ...(["a", 11, { "port-range": "80,7000-7100" }] as const),
+    ["203.0.113.1", "2001:db8:1::1"],
+    ["192.0.2.0/24", "2001:db8:100::/48"],
+  ),
   ...abilityService("b", 12, { scheduler: "wrr", weights: "http=:8080/weight" }),
   ...abilityService("c", 13, { "prefer-topology": "example.com/rack,minimum=0%" }),
-  ...abilityService("d", 14, { forwarding: "tunnel" }, ["203.0.113.2"]),
+  ...abilityService("d", 14, { forwarding: "tunnel" }, ["203.0.113.2"], ["192.0.2.0/24"]),
 ] as unknown as readonly NamedObject[];

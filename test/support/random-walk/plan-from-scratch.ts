@@ -58,7 +58,7 @@ export const otherNode = node({
 export function flagsOf(settings: WalkSettings): Readonly<Record<string, string>> {
   const { scheduler, excludeCIDRs, nodePortAddresses } = settings;
   const { unboundAddresses, masqueradeNodeToLocal, tunnelForwarding } = settings;
-  const { weightRequestPeriod, virtualAddresses } = settings;
+  const { weightRequestPeriod, virtualAddresses, mode } = settings;
   return {
     "ipvs-scheduler": scheduler,
     "ipvs-exclude-cidrs": excludeCIDRs.join(","),
@@ -70,6 +70,8 @@ export function flagsOf(settings: WalkSettings): Readonly<Record<string, string>
     "kube-ipvs-tunnel-forwarding": String(tunnelForwarding),
     "kube-ipvs-weight-request-period": weightRequestPeriod,
     "kube-ipvs-virtual-addresses": virtualAddresses,
-    "kube-ipvs-rules": settings.rules,
+    "proxy-mode": mode,
+    "kube-ipvs-rules": mode === "ipvs" ? settings.rules : "iptables",
+    "iptables-min-sync-period": "0s",
   };
 }

@@ -2,6 +2,7 @@
  * The steps of a random walk, as fast-check arbitraries. They are plain data, so a walk can be stored as JSON.
  */
 import fc from "fast-check";
+import type { Config } from "../../../src/config/config.ts";
 import type { VirtualAddresses } from "../../../src/state/dummy-link.ts";
 import { type ClusterChange, clusterChanges } from "../random-cluster/changes.ts";
 import { abilityObjects } from "./ability-objects.ts";
@@ -16,6 +17,8 @@ export interface WalkSettings {
   readonly masqueradeNodeToLocal: boolean;
   readonly weightRequestPeriod: string;
   /** Applies after a restart only, like the next settings. */
+  readonly mode: Config["mode"];
+  /** Iptables and userspace mode always use iptables. */
   readonly rules: "iptables" | "nftables";
   readonly tunnelForwarding: boolean;
   readonly virtualAddresses: VirtualAddresses;
@@ -29,6 +32,7 @@ export const startSettings: WalkSettings = {
   unboundAddresses: [],
   masqueradeNodeToLocal: false,
   weightRequestPeriod: "0s",
+  mode: "ipvs",
   rules: "iptables",
   tunnelForwarding: true,
   virtualAddresses: "addresses",
@@ -132,6 +136,12 @@ const steps: fc.Arbitrary<WalkStep> = fc.oneof(
     weight: 5,
     arbitrary: configurations.map((settings): WalkStep => ({ kind: "configure", settings })),
   },
+  {
+    weight: 4,
+    arbitrary: fc
+      .constantFrom<WalkSettings["mode"]>("ipvs", "ipvs", "iptables", "userspace")
+      .map((mode): WalkStep => ({ kind: "configure", settings: { mode } })),
+  },
 );
 
 /** The settings of all abilities. */
@@ -153,6 +163,23 @@ export const walks: fc.Arbitrary<Walk> = fc.noBias(
     .tuple(abilities, fc.array(steps, { minLength: walkLength, maxLength: walkLength }))
     .map(([settings, others]): Walk => ({ steps: [settings, ...uses, ...others] })),
 );
+
+/** Number of steps after which {@link walkIn} changes the mode. */
+const stepsPerMode = 6;
+
+/** Returns the same walk in these modes, which take turns. */
+export function walkIn(modes: readonly WalkSettings["mode"][], { steps }: Walk): Walk {
+  const others = steps.filter(
+    (step) => step.kind !== "configure" || step.settings.mode === undefined,
+  );
+  return {
+    steps: others.flatMap((step, index): readonly WalkStep[] => {
+      const mode = modes[Math.floor(index / stepsPerMode) % modes.length];
+      if (mode === undefined || index % stepsPerMode > 0) return [step];
+      return [{ kind: "configure", settings: { mode } }, step];
+    }),
+  };
+}
 
 /** Returns the walk with this number, which is always the same. */
 export function walkOf(seed: number): Walk {

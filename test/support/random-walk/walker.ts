@@ -50,7 +50,7 @@ const togglingAddresses = [
   "10.96.0.11/32 dev eth1",
 ];
 /** Settings that apply after a restart only. */
-const restartSettings = ["rules", "tunnelForwarding", "virtualAddresses"] as const;
+const restartSettings = ["mode", "rules", "tunnelForwarding", "virtualAddresses"] as const;
 /** Maximum number of repeated repairs. With more, repairs would back off for longer than the walk. */
 const mostRepeats = 3;
 
@@ -262,8 +262,13 @@ export class Walker {
   }
 }
 
-/** Compares the state that both kernels have. The real kernel's state has no answers to load balancers. */
+/**
+ * Compares the state that both kernels have. The real kernel's state has no answers to load balancers. Kubelet's chain,
+ * which iptables mode creates if it is missing, is never removed.
+ */
 export function differencesIn(expected: KernelState, actual: KernelState): readonly Difference[] {
   const common = Object.entries(expected).filter(([file]) => file in actual);
-  return compareStates(Object.fromEntries(common), actual);
+  return compareStates(Object.fromEntries(common), actual).filter(
+    ({ side, line }) => side === "missing" || !line.includes("KUBE-FIREWALL"),
+  );
 }

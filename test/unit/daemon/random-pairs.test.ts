@@ -5,17 +5,15 @@
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { type IpFamily, ipFamilies } from "../../../src/base/ip.ts";
+import { ipFamilies } from "../../../src/base/ip.ts";
 import { silentLogger } from "../../../src/base/log.ts";
 import type { Config } from "../../../src/config/config.ts";
 import { cleanUpAndPrint } from "../../../src/daemon/clean-up.ts";
-import { leftoverRemoval } from "../../../src/daemon/leftovers/remove-leftovers.ts";
+import { leftoverRemoval, noEarlierRuns } from "../../../src/daemon/leftovers/remove-leftovers.ts";
 import type { Mode } from "../../../src/daemon/leftovers/rules-of-modes.ts";
 import type { ModeRecord } from "../../../src/daemon/process/mode-record.ts";
 import { ProxyHealth } from "../../../src/daemon/report/proxy-health.ts";
 import { startDaemon } from "../../../src/daemon/start.ts";
-import { isOfIptablesMode } from "../../../src/kernel/iptables/backend.ts";
-import { portalRules } from "../../../src/userspace/portal-rules.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { FakeIptables } from "../../support/fake-kernel/fake-iptables.ts";
 import { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
@@ -87,7 +85,7 @@ class PairNode {
   }
 
   async run(goal: Goal, services: readonly string[]): Promise<void> {
-    for (const iptables of this.#backends) iptables.choice = choiceOf(iptables);
+    for (const iptables of this.#backends) iptables.findLeftovers();
     const mask = this.#mask === undefined ? "" : `0x${this.#mask.toString(16)}`;
     const { config } = load({
       "proxy-mode": goal === "clean-up" ? "ipvs" : goal,
@@ -112,7 +110,7 @@ class PairNode {
 
   /** Writes the rules of userspace mode without a listener, and removes leftovers. */
   async #runUserspace(config: Config): Promise<void> {
-    const runs = { earlier: new Set(this.#ran), earlierMarks: this.#marks };
+    const runs = { ...noEarlierRuns, earlier: new Set(this.#ran), earlierMarks: this.#marks };
     const context = { clock: this.#clock, log: silentLogger, runs };
     this.#ran.add("userspace");
     await new Portals(this.#kernel, ipFamilies, { clock: this.#clock }).sync([]);
@@ -131,6 +129,7 @@ class PairNode {
     const source = new MemorySource();
     for (const object of services.flatMap(objectsOf)) source.apply(object);
     const modeRecord = {
+      ownership: noEarlierRuns.ownership,
       earlier: new Set(this.#ran),
       earlierMarks,
       begin: async (mode: Mode) => void this.#ran.add(mode),
@@ -180,34 +179,6 @@ const ofKubelet: ReadonlySet<string> = new Set([
   "KUBE-KUBELET-CANARY",
 ]);
 const toKubelet = /-j KUBE-FIREWALL$/;
-
-/** The backend choice as the program finds it at startup. */
-function choiceOf(iptables: FakeIptables): FakeIptables["choice"] {
-  const portals = new Set(portalRules("IPv4", []).chains.map(({ name }) => name));
-  const { backend, reason } = iptables.choice;
-  const leftovers = new Map<IpFamily, readonly string[]>();
-  let hasPortals = false;
-  for (const family of ipFamilies) {
-    const names = tables.flatMap((table) =>
-      iptables
-        .table(family, table)
-        .observe()
-        .map(({ name }) => ({ table, name })),
-    );
-    hasPortals ||= names.some(({ name }) => portals.has(name));
-    const left = names.filter(({ table, name }) => isOfIptablesMode(table, name));
-    if (left.length > 0)
-      leftovers.set(
-        family,
-        left.map(({ table, name }) => `${table} ${name}`),
-      );
-  }
-  return {
-    ...{ backend, reason },
-    ...(leftovers.size === 0 ? {} : { leftovers }),
-    ...(hasPortals ? { hasPortals } : {}),
-  };
-}
 
 function objectsOf(name: string): readonly NamedObject[] {
   const number = name.codePointAt(0) ?? 0;

@@ -5,7 +5,7 @@
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { compareStates, differenceText, type KernelState } from "../../golden/kernel-state.ts";
+import { differenceText } from "../../golden/kernel-state.ts";
 import { FakeNode } from "../../support/fake-node.ts";
 import fc from "../../support/fast-check.ts";
 import {
@@ -15,6 +15,7 @@ import {
   clusterFlags,
 } from "../../support/random-cluster/changes.ts";
 import { type Interlude, interludes, undergo } from "../../support/random-cluster/interludes.ts";
+import { differencesIn } from "../../support/random-walk/walker.ts";
 import { type Counts, groupsOf, seeds } from "../../support/seeds.ts";
 
 const changeCount = 200;
@@ -82,22 +83,10 @@ async function freshStart(after: FakeNode): Promise<FakeNode> {
   return node;
 }
 
-/** Omits a rule in kubelet's chain, which remains even when node ports are no longer served on loopback. */
-async function stateOf(node: FakeNode): Promise<KernelState> {
-  const { iptables = "", ...state } = await node.state();
-  return {
-    ...state,
-    iptables: iptables.replaceAll(
-      /^-A KUBE-FIREWALL .*"block incoming localnet connections".*\n/gm,
-      "",
-    ),
-  };
-}
-
 async function compare(sequence: Sequence): Promise<void> {
   const incremental = await endOf(sequence);
   const fresh = await freshStart(incremental);
-  const differences = compareStates(await stateOf(fresh), await stateOf(incremental));
+  const differences = differencesIn(await fresh.state(), await incremental.state());
   assert.equal(differences.map(differenceText).join("\n"), "");
   assert.deepEqual(incremental.figures(), fresh.figures());
   await incremental.stop();

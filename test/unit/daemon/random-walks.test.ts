@@ -1,7 +1,7 @@
 /**
- * Random walks on the fake kernel. The cluster, the node's addresses, the settings, the writer of rules and foreign
- * virtual servers change; the program is stopped, started and killed; and kube-ipvs's objects are damaged. Whenever a
- * walk settles, the kernel state must equal that of a fresh start. `make walks` runs 10,000 walks.
+ * Random walks on the fake kernel. The cluster, the node's addresses, the settings, the mode, the writer of rules and
+ * foreign virtual servers change; the program is stopped, started and killed; and kube-ipvs's objects are damaged.
+ * Whenever a walk settles, the kernel state must equal that of a fresh start. `make walks` runs 10,000 walks.
  */
 import { describe, it } from "node:test";
 import { FakeWalkNode } from "../../support/random-walk/fake-walk-node.ts";
