@@ -13,6 +13,9 @@ export const statusView: View<Status | StatusWithoutDaemon> = {
 function factsOf(status: Status): readonly Fact[] {
   const { counts, versions, process, node, lastDrift, iptables } = status;
   const isIpvs = status.mode === "ipvs";
+  // Until the first sync, the counts are zero although the kernel may serve what an earlier run wrote.
+  const isUnknown = (status.lastFullSync ?? status.lastPartialSync) === undefined;
+  const objects: readonly Fact[] = [["Services", servicesText(counts)]];
   const servers: readonly Fact[] = [
     ["Virtual servers", virtualServersText(counts)],
     ["Real servers", `${grouped(counts.realServers)}, ${grouped(counts.draining)} draining`],
@@ -36,8 +39,8 @@ function factsOf(status: Status): readonly Fact[] {
     sourceFact(status),
     ["Last full sync", syncText(status.lastFullSync)],
     ["Last partial sync", syncText(status.lastPartialSync)],
-    ["Services", servicesText(counts)],
-    ...(isIpvs ? servers : []),
+    ...(isUnknown ? [["Services", "unknown until the first sync"] as const] : objects),
+    ...(isIpvs && !isUnknown ? servers : []),
     ["Rejected objects", grouped(counts.rejectedObjects), status.rejectedObjects.map(rejectedText)],
     ["Invalid objects", grouped(counts.invalidObjects), status.invalidObjects.map(invalidText)],
     ["Conflicts", grouped(counts.conflicts), status.conflicts.map(conflictText)],

@@ -5,6 +5,7 @@ import { apiVersion } from "../../answer/answers.ts";
 import { readPlanQuery, readServicesQuery } from "../../answer/questions.ts";
 import type { ListKind } from "../../answer/rows.ts";
 import type { Clock } from "../../base/clock.ts";
+import { counted } from "../../base/counted.ts";
 import { inSlices } from "../../base/time-slice.ts";
 import type { Drain } from "../../reconcile/drain/drains.ts";
 import type { ModeView, ObjectsView } from "./daemon-view.ts";
@@ -60,10 +61,16 @@ export async function answerTo(target: string, sources: AnswerSources): Promise<
   const view = sources.view();
   if (view === undefined) return failure(503, "kube-ipvs has not prepared the kernel yet");
   if (view.history.last === undefined) {
-    const servers = view.mode === "ipvs" ? (await view.ipvs.listTraffic()).length : 0;
-    return failure(503, beforeFirstSyncText(sources.status(), servers));
+    return failure(503, beforeFirstSyncText(sources.status(), await servedBeforeSync(view)));
   }
   return await answerFrom(view, target);
+}
+
+async function servedBeforeSync(view: ModeView): Promise<string> {
+  if (view.mode === "userspace") return "nothing is served until then";
+  if (view.mode === "iptables") return "rules of an earlier run remain in place until then";
+  const servers = await view.ipvs.listTraffic();
+  return `the kernel still has ${counted(servers.length, "virtual server")}`;
 }
 
 const viewPaths = ["/v1/services", "/v1/drains", "/v1/plan"];

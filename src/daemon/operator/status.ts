@@ -2,7 +2,6 @@
 import { release } from "node:os";
 import { apiVersion, type Status, type SyncStatus } from "../../answer/answers.ts";
 import type { Clock } from "../../base/clock.ts";
-import { counted } from "../../base/counted.ts";
 import { version } from "../../base/version.ts";
 import type { Config } from "../../config/config.ts";
 import { subjectText } from "../../reconcile/subject.ts";
@@ -76,13 +75,12 @@ export function* statusOf(sources: StatusSources, isWhole = false): Generator<vo
 }
 
 /**
- * Explains why Services are unknown before the first sync. `servers` is the number of virtual servers in the kernel.
+ * Explains why Services are unknown before the first sync. `served` says what is served until then.
  */
-export function beforeFirstSyncText(status: StatusSources, servers: number): string {
+export function beforeFirstSyncText(status: StatusSources, served: string): string {
   const { clock, view } = status;
   const history = view?.history ?? new SyncHistory(clock);
   const problems = problemsOf({ ...status, history, secondsSince: agesNow(clock) });
-  const served = `the kernel still has ${counted(servers, "virtual server")}`;
   return `Services have not been read yet: ${problemsText(problems)}; ${served}`;
 }
 
