@@ -140,8 +140,8 @@ async function cleanUpRemovals(
   const ours: readonly Mode[] = ["ipvs", "userspace"];
   const modes = user === undefined ? [...ours, "iptables" as const] : ours;
   const { iptables } = kernel;
-  const { recorded } = ownershipRecordIn(readState(config.stateFile));
-  const ipvs = { ...(await ownedBy(kernel, config, recorded)), hasIpvs: await findIpvs(kernel) };
+  const record = ownershipRecordIn(readState(config.stateFile));
+  const ipvs = { ...(await ownedBy(kernel, config, record)), hasIpvs: await findIpvs(kernel) };
   const probes = await Promise.all(ipFamilies.map((family) => iptables.probe(family)));
   const families = ipFamilies.filter((_, index) => probes[index]?.isSupported);
   const others = await unusedRemovals(kernel, config, modes);

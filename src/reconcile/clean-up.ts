@@ -14,8 +14,7 @@ import {
 } from "./iptables/plan-rules-removal.ts";
 import { subjectOf } from "./kinds/kinds.ts";
 import { observedParts } from "./observed/observer.ts";
-import { nothingRecorded, type RecordedOwnership } from "./ownership/classify.ts";
-import { noOwnershipRecord } from "./ownership/ownership.ts";
+import { noOwnershipRecord, type OwnershipRecord, readOnlyRecord } from "./ownership/ownership.ts";
 import { isExcluded, type OwnershipPolicy } from "./ownership/policy.ts";
 import { Reconciler } from "./reconciler.ts";
 import type { SyncReport } from "./report.ts";
@@ -32,7 +31,7 @@ export interface RulesGoal extends Pick<RulesRemovalInput, "leftover" | "kept" |
 export interface IpvsGoal {
   readonly nodeAddresses: ReadonlySet<IpAddress>;
   readonly ownership: OwnershipPolicy;
-  readonly recorded: RecordedOwnership;
+  readonly record: OwnershipRecord;
   /** Whether the kernel has IPVS, loaded or built in. */
   readonly hasIpvs: boolean;
 }
@@ -82,10 +81,10 @@ export async function cleanUp(
   { rules: goals, ipvs, hasSets }: CleanUpGoal,
 ): Promise<CleanUpReport> {
   const { removals, failures: unread } = await planRules(kernel, goals, isDryRun);
-  const { ownership, recorded, nodeAddresses, hasIpvs } = ipvs ?? noIpvs;
+  const { ownership, record, nodeAddresses, hasIpvs } = ipvs ?? noIpvs;
   const reconciler = new Reconciler({
     ...{ kernel, clock, isDryRun, log: silentLogger },
-    ownershipRecord: { ...noOwnershipRecord, recorded },
+    ownershipRecord: isDryRun ? readOnlyRecord(record) : withoutRemoved(record),
     parts: observedParts.filter((part) => {
       if (ipvs === undefined) return part === "sets" && hasSets === true;
       return hasIpvs || part !== "servers";
@@ -117,7 +116,16 @@ export async function cleanUp(
   };
 }
 
-const noIpvs: IpvsGoal = { ...emptyGoal, recorded: nothingRecorded, hasIpvs: false };
+const noIpvs: IpvsGoal = { ...emptyGoal, record: noOwnershipRecord, hasIpvs: false };
+
+/**
+ * A record that forgets our removed virtual servers, because those that appear in their place are a third party's.
+ * Foreign virtual servers stay in the record, in case IPVS mode runs again.
+ */
+function withoutRemoved({ recorded, keep, idle }: OwnershipRecord): OwnershipRecord {
+  const { foreign } = recorded;
+  return { recorded, idle, keep: ({ owned }) => keep({ owned, foreign }) };
+}
 
 interface PlannedRemoval extends RulesRemoval {
   readonly family: IpFamily;

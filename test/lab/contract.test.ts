@@ -11,7 +11,7 @@ import { openKernel } from "../../src/kernel/open-kernel.ts";
 import { runProgram } from "../../src/kernel/run-program.ts";
 import { nativeSocket } from "../../src/netlink/native-socket.ts";
 import { cleanUp } from "../../src/reconcile/clean-up.ts";
-import { nothingRecorded } from "../../src/reconcile/ownership/classify.ts";
+import { noOwnershipRecord } from "../../src/reconcile/ownership/ownership.ts";
 import type { VirtualAddresses } from "../../src/state/dummy-link.ts";
 import type { Flow } from "../../src/state/flow.ts";
 import { describeKernelContract, describeOtherContracts } from "../contract/all-contracts.ts";
@@ -218,7 +218,7 @@ describe("virtual IPs that change between addresses and routes", () => {
       assert.equal(routes().split("\n").length, 1);
       const ipvs = {
         nodeAddresses: new Set([ip("192.168.10.11")]),
-        recorded: nothingRecorded,
+        record: noOwnershipRecord,
         ownership: { foreignVirtualServers: "keep" as const, excludeCIDRs: [] },
         hasIpvs: true,
       };

@@ -9,7 +9,7 @@ import type { Config } from "../../config/config.ts";
 import type { Kernel } from "../../kernel/kernel.ts";
 import type { IpvsGoal } from "../../reconcile/clean-up.ts";
 import { readNodeAddresses } from "../../reconcile/observed/read-addresses.ts";
-import type { RecordedOwnership } from "../../reconcile/ownership/classify.ts";
+import type { OwnershipRecord } from "../../reconcile/ownership/ownership.ts";
 import type { VirtualServerId } from "../../state/virtual-server.ts";
 import {
   carryOut,
@@ -31,19 +31,19 @@ export interface EarlierRuns {
    * that both modes use.
    */
   readonly hasRules: boolean;
-  readonly recorded: RecordedOwnership;
+  readonly record: OwnershipRecord;
 }
 
 /** The step that removes all leftovers of IPVS mode from a node that runs a different mode. Empty if there are none. */
 export async function ipvsRemoval(
   kernel: Kernel,
   config: Config,
-  { ranIpvs, hasRules, recorded }: EarlierRuns,
+  { ranIpvs, hasRules, record }: EarlierRuns,
 ): Promise<readonly Removal[]> {
   const hasServed = ranIpvs || (await hasTraces(kernel));
   if (!hasServed && !hasRules) return [];
   const hasIpvs = hasServed && kernel.modules.isAvailable("ip_vs") !== false;
-  const ipvs = { ...(await ownedBy(kernel, config, recorded)), hasIpvs };
+  const ipvs = { ...(await ownedBy(kernel, config, record)), hasIpvs };
   const modes = { modes: ["ipvs"] as const, current: config.mode };
   const rules = rulesGoals(ipFamilies, modes, config, kernel.iptables);
   return [{ what: leftovers, kernel, goal: { rules, ipvs } }];
@@ -113,11 +113,11 @@ async function hasTraces({ link }: Pick<Kernel, "link">): Promise<boolean> {
 export async function ownedBy(
   kernel: Kernel,
   config: Config,
-  recorded: RecordedOwnership,
+  record: OwnershipRecord,
 ): Promise<Omit<IpvsGoal, "hasIpvs">> {
   return {
     nodeAddresses: await readNodeAddresses(kernel),
-    recorded,
+    record,
     ownership: {
       foreignVirtualServers: config.foreignVirtualServers,
       excludeCIDRs: config.excludeCIDRs,

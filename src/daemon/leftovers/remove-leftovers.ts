@@ -6,7 +6,7 @@ import type { Logger } from "../../base/log.ts";
 import type { Config } from "../../config/config.ts";
 import type { Iptables, Kernel } from "../../kernel/kernel.ts";
 import { tableName } from "../../kernel/nftables/message.ts";
-import { nothingRecorded } from "../../reconcile/ownership/classify.ts";
+import { noOwnershipRecord } from "../../reconcile/ownership/ownership.ts";
 import type { ModeRecord } from "../process/mode-record.ts";
 import { ipvsRemoval, removeWhenIdle } from "./ipvs-leftovers.ts";
 import { type Removal, removeAndLog, rulesRemoval, unusedRemovals } from "./removal.ts";
@@ -111,7 +111,7 @@ export async function removePortals(
 export type EarlierRuns = Pick<ModeRecord, "earlier" | "earlierMarks" | "ownership">;
 export const noEarlierRuns: EarlierRuns = {
   ...{ earlier: new Set(), earlierMarks: [] },
-  ownership: nothingRecorded,
+  ownership: noOwnershipRecord,
 };
 
 /** Finds one part of the leftovers. Rejects if it cannot be read. */
@@ -124,7 +124,7 @@ type FindLeftovers = () => readonly Removal[] | Promise<readonly Removal[]>;
 function leftoverParts(
   kernel: Kernel,
   config: Config,
-  { earlier, earlierMarks, ownership: recorded }: EarlierRuns,
+  { earlier, earlierMarks, ownership: record }: EarlierRuns,
   ranIpvs: boolean = earlier.has("ipvs"),
 ): readonly FindLeftovers[] {
   const { mode: current, tunnelForwarding, portRangeMarks } = config;
@@ -152,7 +152,7 @@ function leftoverParts(
   const what = "tables of kube-proxy's nftables mode";
   parts.push(() => [{ what, kernel, table: tableOfKubeProxy }]);
   const hasRules = current === "userspace" && leftovers !== undefined;
-  const runs = { ranIpvs, hasRules, recorded };
+  const runs = { ranIpvs, hasRules, record };
   // The table restricts virtual servers, and its sets identify them as ours.
   parts.push(async () => [
     ...(current === "ipvs" ? [] : await ipvsRemoval(kernel, config, runs)),

@@ -5,7 +5,7 @@
  * servers are ours to remove.
  */
 import type { Config } from "../../config/config.ts";
-import type { RecordedOwnership } from "../../reconcile/ownership/classify.ts";
+import type { OwnershipRecord } from "../../reconcile/ownership/ownership.ts";
 import { ownershipRecordIn } from "./ownership-record.ts";
 import type { KeptState } from "./state-file.ts";
 
@@ -19,7 +19,7 @@ export interface ModeRecord {
   /** Values of `kubeIpvs.portRangeMarks` in earlier runs. Virtual servers with these marks may exist. */
   readonly earlierMarks: readonly number[];
   /** Which virtual servers were ours, and which were foreign, when IPVS mode last ran. */
-  readonly ownership: RecordedOwnership;
+  readonly ownership: OwnershipRecord;
   /**
    * Records the mode of this run. Call this before the first write to the kernel. Resolves when the record has been
    * written or could not be written.
@@ -48,7 +48,7 @@ export function modeRecordIn(
   const configured = portRangeMarks === undefined ? [] : [portRangeMarks];
   return {
     ...{ earlier, earlierMarks },
-    ownership: ownershipRecordIn(state).recorded,
+    ownership: ownershipRecordIn(state),
     begin: (mode) => {
       keep([...earlier, mode], [...earlierMarks, ...configured]);
       return state.idle();

@@ -8,7 +8,7 @@ import { type IpFamily, ipFamilies } from "../../../src/base/ip.ts";
 import { planEmptyRules } from "../../../src/plan/rules.ts";
 import { cleanUp } from "../../../src/reconcile/clean-up.ts";
 import { namesIn, noNames } from "../../../src/reconcile/iptables/plan-rules-removal.ts";
-import { nothingRecorded } from "../../../src/reconcile/ownership/classify.ts";
+import { noOwnershipRecord } from "../../../src/reconcile/ownership/ownership.ts";
 import type { Rule } from "../../../src/state/rule.ts";
 import { FakeClock } from "../fake-clock.ts";
 import { FakeKernel } from "../fake-kernel/fake-kernel.ts";
@@ -189,7 +189,7 @@ class Play {
         ipvs: {
           nodeAddresses: new Set([ip("192.168.10.11")]),
           ownership: { foreignVirtualServers: "keep", excludeCIDRs: [] },
-          recorded: nothingRecorded,
+          record: noOwnershipRecord,
           hasIpvs: true,
         },
       },

@@ -13,7 +13,9 @@ import { type Daemon, startDaemon } from "../../../src/daemon/start.ts";
 import type { Flow } from "../../../src/state/flow.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
+import { runCommand } from "../../support/fake-kernel/operator-commands.ts";
 import { iptablesText } from "../../support/fake-kernel/state-text.ts";
+import { FakeNode } from "../../support/fake-node.ts";
 import { MemorySource, type NamedObject } from "../../support/memory-source.ts";
 import { endpoint, endpointSlice, service } from "../../support/objects.ts";
 import { RecordingLogger } from "../../support/recording-logger.ts";
@@ -247,6 +249,33 @@ describe("a change of mode", () => {
     }
   });
 });
+
+it("a virtual server that a third party creates after a change of mode stays foreign when IPVS mode returns", async () => {
+  const node = new FakeNode({});
+  node.source.apply(...objectsWithNodePort());
+  await node.start();
+  const change = async (mode: string): Promise<void> => {
+    await node.settle();
+    await node.stop();
+    await node.reconfigure({ "proxy-mode": mode });
+    await node.start();
+    await node.settle();
+    await node.wait(2_000);
+  };
+  await change("iptables");
+  assert.equal(node.kernel.ipvs.peek().length, 0);
+  assert.ok(runCommand(node.kernel, "ipvsadm -A -t 192.168.10.11:30080 -s wlc"));
+  assert.ok(runCommand(node.kernel, "ipvsadm -a -t 192.168.10.11:30080 -r 10.250.1.1:80 -g -w 5"));
+  await change("ipvs");
+  assert.match((await node.state()).ipvs ?? "", /^-A -t 192\.168\.10\.11:30080 -s wlc$/m);
+  await node.stop();
+});
+
+function objectsWithNodePort(): readonly NamedObject[] {
+  const ports = [{ name: "http", protocol: "TCP", port: 80, targetPort: 8080, nodePort: 30_080 }];
+  const slice = endpointSlice({ endpoints: [endpoint("10.244.1.10")] });
+  return [service({ type: "NodePort", ports }), slice] as unknown as readonly NamedObject[];
+}
 
 describe("the record of modes", () => {
   const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-modes-"));
