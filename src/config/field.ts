@@ -39,7 +39,8 @@ export interface Field {
   readonly path: string;
   readonly kind: FieldKind;
   /**
-   * The default in the format of a flag's value. Applies if the setting is absent, null or, without `keepsZero`, zero.
+   * The default, written like a flag's value. Applies if the setting is absent or null. Without `keepsZero`, it also
+   * applies if the value in the file is zero or empty.
    */
   readonly default: string;
   /** The default with `kubeIpvs.profile: kube-proxy`, if it differs. */

@@ -95,7 +95,7 @@ export class WeightAnswers {
     return target.answer.weight === undefined ? "no-answer" : "answered";
   }
 
-  /** Records the endpoints to ask for a Service that was planned. */
+  /** Records which endpoints of a planned Service to ask for their weights. */
   note({ service, family, servicePorts, weightRequests }: AskedPlan): void {
     const known = this.#services.get(service);
     if (known === undefined && weightRequests.length === 0 && this.#recalled.size === 0) return;

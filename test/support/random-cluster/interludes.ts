@@ -58,7 +58,8 @@ const accidents: fc.Arbitrary<Interlude> = fc.oneof(
 const none = fc.constant<Interlude>({ kind: "none" });
 const sync = fc.constant<Interlude>({ kind: "sync" });
 
-/** Generates one interlude per change: a sync after each change; occasional syncs; or occasional syncs and failures. */
+/** Generates `count` interludes, one to follow each change. In a sequence, all are syncs; or a few are syncs and the
+ * others do nothing; or a few are also failures or other events on the node. */
 export function interludes(count: number): fc.Arbitrary<readonly Interlude[]> {
   const some = fc.oneof({ weight: 3, arbitrary: none }, { weight: 1, arbitrary: sync });
   const any = fc.oneof({ weight: 5, arbitrary: some }, { weight: 1, arbitrary: accidents });
