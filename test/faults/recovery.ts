@@ -9,8 +9,8 @@ export interface BrokenState {
   /** Shell lines that run after the program is killed. */
   readonly shellLines: string;
   /**
-   * The set entries that mark virtual servers as kube-ipvs's are lost. The program is killed only when nothing is pending,
-   * because a virtual server whose Service was deleted in the meantime could not be distinguished from a foreign one
+   * The damage removes the set entries that identify kube-ipvs' own virtual servers. The program is killed only when
+   * nothing is pending. Otherwise, a virtual server whose Service had just been deleted would look like a foreign one
    * and would stay (decision 0013).
    */
   readonly losesMarks?: true;

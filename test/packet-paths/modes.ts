@@ -238,7 +238,7 @@ const sockets: ModeSections = {
       "Routed pods",
       [
         "Endpoints see the node's address. Policy Local has no effect, because one listener serves all " +
-          "addresses of a Service. Clients outside the cluster reach all of them.",
+          "addresses of a Service. Clients outside the cluster reach every address of a Service, including its cluster IP.",
       ],
       toAll("local"),
     ),

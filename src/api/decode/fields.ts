@@ -46,7 +46,7 @@ export class Untrusted {
     if (this.#parent === undefined) return "";
     const before = this.#parent.path;
     const step = String(this.#step);
-    // Brackets enclose list indexes, and map keys such as those of labels and annotations.
+    // List indexes are in brackets. So are map keys that are not identifiers, such as kube-ipvs.io/weights.
     if (!/^[a-z]\w*$/i.test(step)) return `${before}[${step.slice(0, longestKey)}]`;
     return before === "" ? step : `${before}.${step}`;
   }
