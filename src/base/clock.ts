@@ -1,4 +1,4 @@
-/** Time as an argument: every wait in the program uses a Clock, so that tests can control time. */
+/** Time is passed as an argument. Every wait in the program uses a Clock, so that tests can control time. */
 export interface Clock {
   /** Wall-clock milliseconds since the epoch, which may jump. For timestamps only. */
   nowMs(): number;

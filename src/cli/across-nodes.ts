@@ -1,7 +1,7 @@
 /**
- * `kube-ipvs __nodes COMMAND …`: prints many nodes' answers as one table. The kubectl plugin collects them. The input
- * has a line `= NODE EXIT-CODE` for each node, followed by the command's output, with `|` before each line of stdout
- * and `!` before each line of stderr.
+ * `kube-ipvs __nodes COMMAND …`: prints many nodes' answers as one table. The kubectl plugin collects the answers. The
+ * input has a line `= NODE EXIT-CODE` for each node, followed by the command's output, with `|` before each line of
+ * stdout and `!` before each line of stderr.
  */
 import { type ExplanationList, exitCodes, listOf } from "../answer/answer.ts";
 import type { Answers, ListOf, Status, StatusWithoutDaemon } from "../answer/answers.ts";

@@ -22,10 +22,10 @@ export interface Preference {
 
 /**
  * Applies the preference to the endpoints that remain after readiness and topology hints have been considered. The
- * canary group and the group of all other endpoints are considered separately, so that the canary keeps its share. The
- * preference applies to a group if the preferred endpoints' share of the ready weight is at least `minimumPercent` of
- * their Nodes' share of all Nodes. It never leaves a group without weight. Undefined if the Service has no preference
- * or no endpoint is chosen.
+ * canary group and the group of all other endpoints are considered separately, so that the canary keeps its share. Two
+ * shares are compared: that of the preferred endpoints in the group's ready weight, and that of their Nodes among all
+ * Nodes. The preference applies to a group if the first share is at least `minimumPercent` of the second. The
+ * preference never leaves a group without weight. Undefined if the Service has no preference or no endpoint is chosen.
  */
 export function preferenceFor(
   chosen: readonly Endpoint[],

@@ -174,7 +174,7 @@ function specsOf({ options }: Run): string {
   return (options.includes("FOCUS=") ? code : ["Services", ...code]).join(" ");
 }
 
-/** The last result of each spec, or that it was skipped if it never ran. */
+/** The last result of each spec. A spec that never ran is shown as skipped. */
 function specsToShow(runs: readonly Run[]): readonly SpecResult[] {
   const specs = runs.flatMap((run) => run.specs);
   const wasSkipped = ({ state }: SpecResult): boolean => state === "skipped";

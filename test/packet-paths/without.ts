@@ -24,7 +24,7 @@ interface PartPath {
   readonly from: string;
   readonly service: ServiceName;
   readonly frontend: Frontend;
-  /** A port that the Service does not have. Defaults to the Service's own port. */
+  /** The destination port, if it is not the Service's own port. */
   readonly otherPort?: number;
   readonly complete: string;
   readonly without: string;

@@ -16,7 +16,7 @@ export interface CommandRun {
   readonly err: string;
 }
 
-/** Parts that a test does not replace fail. Also fails if JSON output does not match its schema. */
+/** Parts of the program fail unless a test replaces them. Also fails if JSON output does not match its schema. */
 export async function runCommand(
   args: readonly string[],
   fakes: Fakes = {},

@@ -9,7 +9,10 @@ export interface NumberRecord {
   keep(read: () => readonly (readonly [string, number])[]): void;
 }
 
-/** Maximum number of keys; the others are lost in a restart. Keys are at most about 170 characters long. */
+/**
+ * Maximum number of keys, which limits the size of the file. Further keys are lost in a restart. A key has at most
+ * about 170 characters.
+ */
 const maxNumbers = 10_000;
 
 /** `answeredWeights`: each endpoint's last answer. `ejections`: each endpoint's number of consecutive ejections. */

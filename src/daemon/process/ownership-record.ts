@@ -13,8 +13,8 @@ import { type ServerKey, toServerKey } from "../../state/virtual-server.ts";
 import { type KeptState, textsIn } from "./state-file.ts";
 
 /**
- * Maximum number of keys to record, which is more than all node ports on a few addresses. Keys are at most about 60
- * characters long.
+ * Maximum number of keys to record, which limits the size of the file. It is more than all node ports on a few
+ * addresses. A key has at most about 60 characters.
  */
 const maxKeys = 20_000;
 /**

@@ -24,8 +24,8 @@ export interface CheckContext {
 }
 
 /**
- * The check after an address change starts with a short delay, so that several changes cause a single check. A routing
- * daemon that changes routes continuously causes at most one check per second.
+ * The check after an address change is briefly delayed, so that several changes cause a single check. A routing daemon
+ * that changes routes continuously causes at most one check per second.
  */
 const addressPace = { gatherMs: 100, pauseMs: 1_000 } as const;
 /** Longest pause between two checks as a multiple of their interval. It applies even to expensive checks. */

@@ -29,8 +29,8 @@ const verificationRoundMs = 240_000;
 const smallCheckShare = 0.05;
 
 /**
- * The check after a change to our tables starts with a short delay, so that it sees all transactions of the program
- * that made the change. A program that changes our tables continuously causes at most four checks per second.
+ * The check after a change to our tables is briefly delayed, so that it sees all transactions of the program that made
+ * the change. A program that changes our tables continuously causes at most four checks per second.
  */
 const tablesPace = { gatherMs: 20, pauseMs: 250 } as const;
 

@@ -157,7 +157,7 @@ function outLinkOf(
 }
 
 /**
- * The end of a packet to another host that the kernel does not route. Undefined if the kernel routes it. A process that
+ * The end of a packet to another host if the kernel does not route the packet. Undefined if it does. A process that
  * sends from an IPv4 loopback address gets an error.
  */
 function unroutedEnd(packet: Packet, state: NodeState): PathEnd | undefined {

@@ -32,8 +32,8 @@ export interface WinnerChange<C extends Claim> {
 
 /**
  * All claims by address and port, the owner's first (see {@link byRight}). The Service that owns an address when
- * {@link settle} is called keeps it until it gives up its claim, or until a claim of better rank appears. The result
- * does not depend on the order of events between two calls.
+ * {@link settle} is called keeps the address until it gives up its claim, or until a claim of better rank appears. The
+ * result does not depend on the order of events between two calls.
  */
 export abstract class Claims<C extends Claim, Key extends ClaimKey = ServerKey> {
   readonly #claimsByKey = new Map<Key, readonly C[]>();

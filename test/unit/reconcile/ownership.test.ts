@@ -548,7 +548,10 @@ for (const isWhole of [true, false]) {
 describe("a recorded foreign virtual server that the third party removed", () => {
   const key = virtualServerKey(foreign);
 
-  /** Returns the foreign virtual servers in the record when the first write began, and the state at that time. */
+  /**
+   * Returns the foreign virtual servers that the record contained when the first write began, and the kernel state at
+   * that time.
+   */
   function recordFrom(recorded: RecordedOwnership): {
     readonly bench: Bench;
     readonly atFirstWrite: { foreign: readonly string[]; state: string };
