@@ -1,6 +1,6 @@
 import { CommanderError, Help, InvalidArgumentError, Option, Command as Parser } from "commander";
 import type { FlagValues } from "../config/gather-settings.ts";
-import type { Command, CommandOption, Example } from "./command.ts";
+import type { Command, CommandOption, Example, GivenArguments } from "./command.ts";
 import { commands, daemonExamples } from "./commands.ts";
 import { type Flag, flags } from "./flags.ts";
 import { normaliseFlags } from "./go-flags.ts";
@@ -19,14 +19,9 @@ export type CommandLine =
     };
 
 /** A command with its arguments, such as `kube-ipvs plan -o json --config=FILE`. */
-export interface CalledCommand {
+export interface CalledCommand extends GivenArguments {
   readonly kind: "command";
   readonly command: Command;
-  /** The daemon's flags. */
-  readonly values: FlagValues;
-  /** The command's own options, with their defaults. */
-  readonly options: ReadonlyMap<string, string>;
-  readonly arguments: readonly string[];
 }
 
 const helpWidth = 80;

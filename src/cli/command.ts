@@ -32,15 +32,19 @@ export interface ProcessContext extends ConfigInputs {
   readonly programs: Programs;
 }
 
-export interface CommandContext extends ProcessContext {
-  readonly config: Config;
-  /** Whether {@link config} is the running daemon's. */
-  readonly isRunningConfig: boolean;
+/** The arguments of a command. */
+export interface GivenArguments {
   /** The daemon's flags. */
   readonly values: FlagValues;
   /** The command's own options, with their defaults. */
   readonly options: ReadonlyMap<string, string>;
   readonly arguments: readonly string[];
+}
+
+export interface CommandContext extends ProcessContext, GivenArguments {
+  readonly config: Config;
+  /** Whether {@link config} is the running daemon's. */
+  readonly isRunningConfig: boolean;
   readonly source: Source;
   readonly form: Form;
   /** The output format, as chosen with `-o`. */

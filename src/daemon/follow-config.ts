@@ -1,6 +1,5 @@
 /** Applies changes of the configuration file to the running daemon, in all modes. */
 
-import type { Clock } from "../base/clock.ts";
 import { type Logger, silentLogger } from "../base/log.ts";
 import type { Config } from "../config/config.ts";
 import { configObject } from "../config/config-text.ts";
@@ -8,23 +7,15 @@ import type { Kernel } from "../kernel/kernel.ts";
 import { openNodeKernel } from "./node/open-node-kernel.ts";
 import { prepareConntrack } from "./node/prepare-conntrack.ts";
 import { supportedFamilies } from "./node/prepare-kernel.ts";
-import {
-  type ConfigFileSource,
-  type ConfigReloadDependencies,
-  followConfigFile,
-} from "./process/config-reload.ts";
+import { type ConfigReloadDependencies, followConfigFile } from "./process/config-reload.ts";
 import type { Stop } from "./process/life-cycle.ts";
 import { writeOomScore } from "./process/oom-score.ts";
 import type { ProxyHealth } from "./report/proxy-health.ts";
+import type { RunContext } from "./run.ts";
 import type { Daemon } from "./start.ts";
 
-interface FollowedConfig {
-  readonly clock: Clock;
-  readonly log: Logger;
-  /** Undefined if the configuration did not come from a file. */
-  readonly configFile?: ConfigFileSource;
+interface FollowedConfig extends Pick<RunContext, "clock" | "log" | "configFile" | "setVerbosity"> {
   readonly fail: (error: Error) => void;
-  readonly setVerbosity: (level: number) => void;
   readonly health: Pick<ProxyHealth, "setTimeoutMs">;
   /** The configuration that /configz shows. */
   readonly current: { object: object };

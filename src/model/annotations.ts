@@ -64,10 +64,7 @@ const readers: Readonly<Record<string, AnnotationReader>> = {
     rule: "must be the name of an IPVS scheduler, such as wrr",
   },
   [flagsName]: {
-    read: (text) => {
-      const schedulerFlags = parseSchedulerFlags(text);
-      return schedulerFlags && { schedulerFlags };
-    },
+    read: readAs("schedulerFlags", parseSchedulerFlags),
     rule: "must be none, or a list of sh-port, sh-fallback, mh-port and mh-fallback",
   },
   [onePacketName]: {
@@ -75,10 +72,7 @@ const readers: Readonly<Record<string, AnnotationReader>> = {
     rule: "must be true or false",
   },
   [limitName]: {
-    read: (text) => {
-      const maxConnections = readLimit(text);
-      return maxConnections && { maxConnections };
-    },
+    read: readAs("maxConnections", readLimit),
     rule: 'must be a number of connections, such as "100", or two, such as "100,80": new connections stop at the first number and resume below the second',
   },
   [deadlineName]: {
@@ -89,42 +83,23 @@ const readers: Readonly<Record<string, AnnotationReader>> = {
     rule: "must be a duration such as 30s, at most 8760h",
   },
   [weightsName]: {
-    read: (text) => {
-      const weights = weightSources.find((source) => source === text) ?? readWeightPage(text);
-      return weights && { weights };
-    },
+    read: readAs("weights", readWeights),
     rule: `must be one of ${weightSources.join(", ")}, or http=:PORT/PATH such as http=:8080/weight`,
   },
   [slowStartName]: {
-    read: (text) => {
-      const slowStartMs = readDuration(text);
-      const isRight = slowStartMs === 0 || (slowStartMs ?? 0) >= 1_000;
-      return slowStartMs !== undefined && isRight ? { slowStartMs } : undefined;
-    },
+    read: readAs("slowStartMs", (text) => readDuration(text, 1_000)),
     rule: "must be 0s, or a duration of at least 1s such as 30s",
   },
   [ejectionName]: {
-    read: (text) => {
-      const outlierEjectionMs = readDuration(text);
-      const isRight =
-        outlierEjectionMs === 0 ||
-        ((outlierEjectionMs ?? 0) >= 5_000 && (outlierEjectionMs ?? 0) <= 3_600_000);
-      return outlierEjectionMs !== undefined && isRight ? { outlierEjectionMs } : undefined;
-    },
+    read: readAs("outlierEjectionMs", (text) => readDuration(text, 5_000, 3_600_000)),
     rule: "must be 0s, or a duration from 5s to 1h such as 30s",
   },
   [canaryName]: {
-    read: (text) => {
-      const canary = readCanary(text);
-      return canary && { canary };
-    },
+    read: readAs("canary", readCanary),
     rule: "must be slice=NAME,share=PERCENT% or zone=NAME,share=PERCENT%, such as slice=web-canary,share=10%",
   },
   [preferenceName]: {
-    read: (text) => {
-      const preference = readPreference(text);
-      return preference && { preference };
-    },
+    read: readAs("preference", readPreference),
     rule: "must be a Node label, or a label and a percentage such as example.com/rack,minimum=50%",
   },
   [tunnelName]: {
@@ -133,13 +108,25 @@ const readers: Readonly<Record<string, AnnotationReader>> = {
     rule: "must be masquerade or tunnel",
   },
   [portRangeName]: {
-    read: (text) => {
-      const portRanges = parsePortRanges(text);
-      return portRanges && { portRanges };
-    },
+    read: readAs("portRanges", parsePortRanges),
     rule: 'must be at most 16 ports and ranges of ports that do not overlap, such as "5060,10000-20000"',
   },
 };
+
+/** Reads a text as one property of the tuning. */
+function readAs<Name extends keyof Tuning>(
+  name: Name,
+  read: (text: string) => Tuning[Name] | undefined,
+): AnnotationReader["read"] {
+  return (text) => {
+    const value = read(text);
+    return value === undefined ? undefined : ({ [name]: value } as Partial<Tuning>);
+  };
+}
+
+function readWeights(text: string): Tuning["weights"] {
+  return weightSources.find((source) => source === text) ?? readWeightPage(text);
+}
 
 /** The path contains only characters that need no escaping in the first line of a request. */
 function readWeightPage(text: string): WeightPage | undefined {
@@ -160,10 +147,11 @@ function readLimit(text: string): Tuning["maxConnections"] {
 
 const longestMs = 8_760 * 3_600_000;
 
-function readDuration(text: string): number | undefined {
+/** Zero is valid even if it is less than `leastMs`. */
+function readDuration(text: string, leastMs = 0, mostMs = longestMs): number | undefined {
   const milliseconds = parseDuration(text);
-  const isRight = milliseconds !== undefined && milliseconds >= 0 && milliseconds <= longestMs;
-  return isRight ? milliseconds : undefined;
+  if (milliseconds === undefined || milliseconds === 0) return milliseconds;
+  return milliseconds >= leastMs && milliseconds <= mostMs ? milliseconds : undefined;
 }
 
 function readCanary(text: string): Canary | undefined {

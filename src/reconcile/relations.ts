@@ -123,10 +123,6 @@ export class Relations {
     this.#view = view;
   }
 
-  exists(subject: Subject): boolean {
-    return this.#exists({ subject }, noAssumptions);
-  }
-
   /** Whether every dependency of a resource exists. */
   canBeCreated(dependent: Subject): boolean {
     // A set of a different type must be destroyed first.

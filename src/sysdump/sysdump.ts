@@ -8,7 +8,7 @@ import { parseJson } from "../base/parse-json.ts";
 import { version } from "../base/version.ts";
 import type { Config } from "../config/config.ts";
 import { packed, type SysdumpFiles } from "./archive.ts";
-import { collect, type Limits, type Part } from "./collect.ts";
+import { collect, type Part } from "./collect.ts";
 import { namesIn } from "./names.ts";
 import { nodeParts } from "./node-parts.ts";
 import { Redactor } from "./redact.ts";
@@ -17,7 +17,6 @@ export interface SysdumpOptions {
   readonly isRedacted: boolean;
   /** Finds the daemon's process. */
   readonly daemonPid: () => Promise<number | undefined>;
-  readonly limits?: Limits;
 }
 
 /** `answers` are the parts that commands print. */
@@ -25,12 +24,12 @@ export async function sysdump(
   answers: readonly Part[],
   config: Pick<Config, "metricsBindAddress">,
   clock: Clock,
-  { isRedacted, daemonPid, limits }: SysdumpOptions,
+  { isRedacted, daemonPid }: SysdumpOptions,
 ): Promise<{ readonly index: Sysdump; readonly archive: Buffer }> {
   const parts = [...answers, ...nodeParts(config, clock, daemonPid)];
   const time = new Date(clock.nowMs()).toISOString();
   const head = { apiVersion, kind: "Sysdump", program: version, time, isRedacted } as const;
-  const files = await collect(isRedacted ? parts.map(redactable) : parts, head, clock, limits);
+  const files = await collect(isRedacted ? parts.map(redactable) : parts, head, clock);
   const written = isRedacted ? redacted(files) : files;
   return { index: written.index, archive: packed(written) };
 }
@@ -48,15 +47,15 @@ function redactable(part: Part): Part {
 }
 
 /** Redacts the parts and the index. Exported for tests. */
-export function redacted(
-  { index, parts }: SysdumpFiles,
-  key: Uint8Array = randomBytes(32),
-): SysdumpFiles {
+export function redacted({ index, parts }: SysdumpFiles): SysdumpFiles {
   const isWhole = (name: string): boolean =>
     index.parts.every((one) => one.name !== name || one.note === undefined);
   const isJson = (name: string): boolean => name.endsWith(".json") && isWhole(name);
   const answers = [...parts].flatMap(([name, text]) => (isJson(name) ? [parseJson(text)] : []));
-  const redactor = new Redactor(key, [hostname(), ...answers.flatMap((one) => [...namesIn(one)])]);
+  const redactor = new Redactor(randomBytes(32), [
+    hostname(),
+    ...answers.flatMap((one) => [...namesIn(one)]),
+  ]);
   const texts = [...parts].map(
     ([name, text]) => [name, isJson(name) ? redactor.json(text) : redactor.text(text)] as const,
   );

@@ -1,13 +1,12 @@
-import type { Clock } from "../../base/clock.ts";
-import type { ApiConnection, RequestObserver } from "../connection.ts";
+import type { ApiConnection } from "../connection.ts";
 import type { Credentials } from "./credentials.ts";
+import type { HttpConnectionOptions } from "./http-connection.ts";
 import {
   type Kubeconfig,
   kubeconfigOfMaster,
   kubeconfigOfPod,
   readKubeconfigFile,
 } from "./kubeconfig-file.ts";
-import type { RequestRate } from "./request-pace.ts";
 
 export interface ConnectionOptions {
   /** Path of a kubeconfig. Empty if none is configured. */
@@ -18,13 +17,8 @@ export interface ConnectionOptions {
   readonly userAgent: string;
 }
 
-interface Dependencies {
-  readonly clock: Clock;
+interface Dependencies extends Omit<HttpConnectionOptions, "userAgent"> {
   readonly environment: Readonly<Record<string, string | undefined>>;
-  /** If undefined, requests are not counted. */
-  readonly observer?: RequestObserver;
-  /** If undefined, requests are sent immediately. */
-  readonly rate?: RequestRate;
 }
 
 /**

@@ -27,15 +27,15 @@ export interface ManifestSourceOptions {
   readonly nodeName: string;
   /** If undefined, only Services without a proxy name are selected. */
   readonly serviceProxyName?: string | undefined;
-  /** Delay between a change and the read that follows it, because changes come in bursts. */
-  readonly debounceMs?: number;
   /** Interval between additional reads, because the watch does not notice changes behind symbolic links. */
   readonly rescanMs?: number;
 }
 
 /** The order of notifications and onSynced calls. */
 const kinds: readonly ResourceKind[] = ["nodes", "services", "endpointslices"];
-const defaultTimes = { debounceMs: 50, rescanMs: 10_000 };
+/** Delay between a change and the read that follows it, because changes come in bursts. */
+const debounceMs = 50;
+const defaultTimes = { rescanMs: 10_000 };
 const manifestName = /^[^.].*\.(ya?ml|json)$/;
 
 /**
@@ -257,7 +257,7 @@ export class ManifestSource implements ObjectSource {
   #readSoon(): void {
     if (this.#isReadPlanned || this.#isStopped) return;
     this.#isReadPlanned = true;
-    this.#cancelDebounce = this.#clock.after(this.#options.debounceMs, () => {
+    this.#cancelDebounce = this.#clock.after(debounceMs, () => {
       this.#isReadPlanned = false;
       background(this.refresh(), this.#log, "reading manifests");
     });

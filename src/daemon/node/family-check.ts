@@ -13,6 +13,7 @@ export interface FamilyFacts {
   readonly config: Config;
   /** IP families that iptables and the kernel support on this node. */
   readonly families: readonly IpFamily[];
+  /** Undefined until the API server has reported the Node object, or if there is no API server. */
   readonly node: NodeRecord | undefined;
 }
 

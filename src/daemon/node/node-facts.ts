@@ -16,14 +16,10 @@ import { Networks } from "../../base/networks.ts";
 import type { Config } from "../../config/config.ts";
 import { loopbackAddresses } from "../../plan/loopback-node-ports.ts";
 import type { FamilyOptions, LocalDetector, PlanOptions } from "../../plan/options.ts";
+import type { FamilyFacts } from "./family-check.ts";
 import type { NodeNetwork } from "./node-network.ts";
 
-export interface NodeFacts {
-  readonly config: Config;
-  /** IP families that iptables and the kernel support on this node. */
-  readonly families: readonly IpFamily[];
-  /** Undefined until the API server has reported the Node object, or if there is no API server. */
-  readonly node: NodeRecord | undefined;
+export interface NodeFacts extends FamilyFacts {
   readonly network: NodeNetwork;
 }
 

@@ -20,14 +20,12 @@ export type OtherProxy =
 /** Thrown if kube-proxy is running on this node, because the two proxies would keep reverting each other's changes. */
 export class OtherProxyError extends Error {
   override readonly name = "OtherProxyError";
-  readonly proxy: OtherProxy;
 
   constructor(proxy: OtherProxy) {
     super(
       `Cannot start while ${proxyText(proxy)}; remove it from this node first, ` +
         "or set --kube-ipvs-wait-for-kube-proxy",
     );
-    this.proxy = proxy;
   }
 }
 

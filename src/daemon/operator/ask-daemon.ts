@@ -38,27 +38,26 @@ const requestTimeoutStatus = 408;
 const maxBytes = 1_000_000_000;
 
 /**
- * Sends a request to the daemon on this socket. The result is a failure if no data arrives for `timeoutMs`. Repeats the
+ * Sends a request to the daemon on this socket. The result is a failure if no data arrives for 5 s. Repeats the
  * request once if the daemon closes the connection, because on a busy node the first request may arrive too late.
  * Rejects only if the daemon has a different version.
  */
 export async function askDaemon<Kind extends keyof Answers>(
   socketPath: string,
   { kind, target }: Question<Kind>,
-  timeoutMs: number = longestSilenceMs,
 ): Promise<Asked<Kind>> {
   if (socketPath === "") return absent("kubeIpvs.operatorSocket is empty");
-  const first = await askOnce(socketPath, target, timeoutMs);
+  const first = await askOnce(socketPath, target);
   const isClosed = first.kind === "failed" && first.isClosed === true;
-  const reply = isClosed ? await askOnce(socketPath, target, timeoutMs) : first;
+  const reply = isClosed ? await askOnce(socketPath, target) : first;
   return reply.kind === "answer" ? { kind: "answer", answer: readAnswer(kind, reply.text) } : reply;
 }
 
-function askOnce(socketPath: string, target: string, timeoutMs: number): Promise<Reply> {
+function askOnce(socketPath: string, target: string): Promise<Reply> {
   return new Promise((resolve) => {
     const failed = (error: Error): void => resolve(replyOf(error as NodeJS.ErrnoException));
     // Uses no agent, because an agent may reuse a connection that the daemon is closing.
-    const options = { socketPath, path: target, timeout: timeoutMs, agent: false };
+    const options = { socketPath, path: target, timeout: longestSilenceMs, agent: false };
     const asked = request(options, (response) => {
       const chunks: Buffer[] = [];
       let lengthBytes = 0;
@@ -75,7 +74,9 @@ function askOnce(socketPath: string, target: string, timeoutMs: number): Promise
         else failed(new Error(refusalText(response.statusCode, text)));
       });
     });
-    asked.on("timeout", () => asked.destroy(new Error(`no answer within ${timeoutMs / 1_000} s`)));
+    asked.on("timeout", () =>
+      asked.destroy(new Error(`no answer within ${longestSilenceMs / 1_000} s`)),
+    );
     asked.on("error", failed);
     asked.end();
   });

@@ -1,14 +1,10 @@
-import type { HostPort, IpAddress } from "../../base/ip.ts";
+import type { HostPort } from "../../base/ip.ts";
 import type { ServerKey } from "../../state/virtual-server.ts";
 import type { ServicePortRules } from "./service-port-rules.ts";
 import type { UdpFlows, UdpPlace } from "./udp-flows.ts";
 
 /** An address and port to which clients send UDP packets, and the endpoints that may reply to these packets. */
-export interface UdpDestination {
-  /** The key that `virtualServerKey` returns. */
-  readonly key: ServerKey;
-  readonly address: IpAddress;
-  readonly port: number;
+export interface UdpDestination extends UdpPlace {
   /** Endpoints as `address:port`. Empty if no endpoint serves the destination any longer. */
   readonly answers: ReadonlySet<HostPort>;
 }
