@@ -29,6 +29,8 @@ before(async () => {
   requireLabKernel("installs a systemd unit and starts systemd");
   // systemd gives a service its own PATH, in which /usr/local/sbin comes first.
   shell("cp -a /lab/bin/. /usr/local/sbin; rm -rf /etc/systemd/system/*.wants");
+  // At boot, systemd empties /tmp, which may contain this project.
+  shell("ln -sf /dev/null /etc/systemd/system/systemd-tmpfiles-setup.service");
   shell("mountpoint -q /sys/fs/cgroup || mount -t cgroup2 cgroup2 /sys/fs/cgroup");
   const start = "mount -t tmpfs tmpfs /run; exec /lib/systemd/systemd --unit=basic.target";
   const namespaces = ["--pid", "--fork", "--kill-child", "--mount", "--mount-proc"];
