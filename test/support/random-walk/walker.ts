@@ -231,7 +231,11 @@ export class Walker {
   async #configure(settings: Partial<WalkSettings>): Promise<void> {
     const before = this.#settings;
     this.#settings = { ...before, ...settings };
-    const isChanged = restartSettings.some((name) => this.#settings[name] !== before[name]);
+    // In other modes than IPVS mode, leftovers are removed at startup only.
+    const isExclusionChanged =
+      this.#settings.mode !== "ipvs" && settings.excludeCIDRs !== undefined;
+    const isChanged =
+      isExclusionChanged || restartSettings.some((name) => this.#settings[name] !== before[name]);
     const isRestarted = this.#node.isRunning && isChanged;
     if (isRestarted) await this.#note("stop", () => this.#node.stop());
     await this.#note(`configure ${JSON.stringify(settings)}`, () =>
