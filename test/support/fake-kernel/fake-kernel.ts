@@ -64,16 +64,21 @@ export class FakeKernel implements Kernel {
   }
 
   /** The names of our chains and sets of the writer that is not in use. */
-  unusedNames(): readonly string[] {
+  unusedNames(family?: IpFamily): readonly string[] {
+    const families = family === undefined ? ipFamilies : [family];
+    return families.flatMap((one) => namesIn(this.unusedRules, one));
+  }
+
+  /** The rules and sets of the writer that is not in use. Packets traverse them, too. */
+  get unusedRules(): RulesAndSets {
     const { iptables, nftables } = this.#writers;
-    const unused = this.iptables === iptables.iptables ? nftables : iptables;
-    return ipFamilies.flatMap((family) => namesIn(unused, family));
+    return this.iptables === iptables.iptables ? nftables : iptables;
   }
 }
 
 type Writer = "iptables" | "nftables";
 
-interface RulesAndSets {
+export interface RulesAndSets {
   readonly iptables: FakeIptables;
   readonly ipSets: FakeIpSets;
 }

@@ -13,7 +13,6 @@ import { type ChainKey, chainKey } from "../../../src/state/rule.ts";
 import { tunnelLinks } from "../../../src/state/tunnel-link.ts";
 import { type ServerKey, virtualServerKey } from "../../../src/state/virtual-server.ts";
 import type { FakeKernel } from "./fake-kernel.ts";
-import { standardNodeAddresses } from "./fake-link.ts";
 
 /** Simulates a default route: every address is reachable through one link. */
 function everywhere(): ReadonlyMap<IpAddress, KnownRoute> {
@@ -26,8 +25,7 @@ function everywhere(): ReadonlyMap<IpAddress, KnownRoute> {
 }
 
 /** The fake node's network state that kube-ipvs does not plan. */
-const fakeNetwork: NodeNetwork = {
-  addresses: new Set(standardNodeAddresses.map(({ address }) => address)),
+const fakeNetwork: Omit<NodeNetwork, "addresses"> = {
   routes: everywhere(),
   listeners: new Set(),
   isIpvsTracked: true,
@@ -54,12 +52,6 @@ export function nodeStateOf(
   { iptables, ipSets, ipvs, link }: FakeKernel,
   family: IpFamily,
 ): NodeState {
-  const sets = ipSets
-    .peek()
-    .map(({ set, entries }): readonly [string, ListedSet] => [
-      set.name,
-      { type: set.type, entries: new Set(entries) },
-    ]);
   const servers = ipvs
     .peek()
     .map((server): readonly [ServerKey, ListedServer] => [
@@ -68,19 +60,61 @@ export function nodeStateOf(
     ]);
   return {
     chains: new ParsedChains(iptables.peek(family)),
-    sets: new Map(sets),
+    sets: new Map(listedSets({ ipSets })),
     servers: new Map(servers),
-    bound: new Set<IpAddress>(link.peek()),
-    network: { ...fakeNetwork, deliveringLink: tunnelLinks[family].name },
+    bound: new Set<IpAddress>([...link.peek(), ...link.peekRoutes()]),
+    network: {
+      ...{ ...fakeNetwork, deliveringLink: tunnelLinks[family].name },
+      addresses: new Set(link.peekNode().map(({ address }) => address)),
+    },
     ...{ serviceSockets: [], onNode: new Set() },
   };
+}
+
+/**
+ * Like {@link nodeStateOf}. If both writers have rules, there is one state for each filter table, because packets must
+ * pass both.
+ */
+export function nodeStatesOf(kernel: FakeKernel, family: IpFamily): readonly NodeState[] {
+  const state = nodeStateOf(kernel, family);
+  if (kernel.unusedNames(family).length === 0) return [state];
+  const { unusedRules } = kernel;
+  const own = kernel.iptables.peek(family);
+  // Both writers use the same names.
+  const others = unusedRules.iptables.peek(family).map(({ table, name, rules }) => ({
+    ...{ table, name: otherName(name) },
+    rules: rules.map(({ text }) => ({ text: otherName(text) })),
+  }));
+  const otherSets = listedSets(unusedRules).map(([name, set]) => [otherName(name), set] as const);
+  return [own, others].map((filter) => ({
+    ...{ ...state, sets: new Map([...state.sets, ...otherSets]) },
+    chains: new ParsedChains([
+      ...filter.filter(({ table }) => table === "filter"),
+      ...[...own, ...others].filter(({ table }) => table !== "filter"),
+    ]),
+  }));
+}
+
+function otherName(text: string): string {
+  return text.replaceAll("KUBE-", "OTHER-");
+}
+
+function listedSets({
+  ipSets,
+}: Pick<FakeKernel, "ipSets">): readonly (readonly [string, ListedSet])[] {
+  return ipSets
+    .peek()
+    .map(({ set, entries }) => [set.name, { type: set.type, entries: new Set(entries) }]);
 }
 
 /** Chains whose rules are parsed on access. A hostile Service may have a hundred thousand rules. */
 class ParsedChains extends Map<ChainKey, readonly ListedRule[]> {
   constructor(observed: readonly ObservedChain[]) {
     super();
-    for (const { table, name, rules } of observed) this.#unparsed.set(chainKey(table, name), rules);
+    for (const { table, name, rules } of observed) {
+      const key = chainKey(table, name);
+      this.#unparsed.set(key, [...(this.#unparsed.get(key) ?? []), ...rules]);
+    }
   }
 
   readonly #unparsed = new Map<ChainKey, ObservedChain["rules"]>();

@@ -15,53 +15,53 @@ export class FakeWalkNode implements WalkNode {
     const last = Number.parseInt(address.at(-1) ?? "", 16);
     return last === 2 ? { problem: "ECONNREFUSED" } : { weight: 10 * last };
   };
-  readonly #node = new FakeNode({}, { askWeight: this.askWeight });
+  protected readonly node: FakeNode = new FakeNode({}, { askWeight: this.askWeight });
 
   get isRunning(): boolean {
-    return this.#node.isRunning;
+    return this.node.isRunning;
   }
 
   apply(object: NamedObject): void {
-    this.#node.source.apply(object);
+    this.node.source.apply(object);
   }
 
   delete(object: NamedObject): void {
-    this.#node.source.delete(object);
+    this.node.source.delete(object);
   }
 
   configure(settings: WalkSettings): Promise<void> {
-    return this.#node.reconfigure(flagsOf(settings));
+    return this.node.reconfigure(flagsOf(settings));
   }
 
   async start(): Promise<void> {
-    await this.#node.start();
-    this.#node.source.reportNodes(otherNode);
+    await this.node.start();
+    this.node.source.reportNodes(otherNode);
   }
 
   stop(): Promise<void> {
-    return this.#node.stop();
+    return this.node.stop();
   }
 
   kill(nth: number): Promise<void> {
-    return this.#node.crash(nth);
+    return this.node.crash(nth);
   }
 
   run(command: string): boolean {
-    return runCommand(this.#node.kernel, command);
+    return runCommand(this.node.kernel, command);
   }
 
   state(): Promise<KernelState> {
-    return this.#node.state();
+    return this.node.state();
   }
 
   async settle(): Promise<void> {
-    await this.#node.settle();
-    await this.#node.wait(quietMs);
-    await this.#node.settle();
+    await this.node.settle();
+    await this.node.wait(quietMs);
+    await this.node.settle();
   }
 
   async settleAs(expected: (held: Holders) => Promise<KernelState>): Promise<KernelState> {
     await this.settle();
-    return expected(this.#node.holders());
+    return expected(this.node.holders());
   }
 }

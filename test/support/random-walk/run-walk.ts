@@ -6,8 +6,12 @@ export async function runWalk({ steps }: Walk, node: WalkNode): Promise<void> {
   const walker = new Walker(node);
   try {
     await walker.begin();
-    for (const step of steps) await walker.take(step);
+    for (const step of steps) {
+      await walker.take(step);
+      await node.noteStep?.();
+    }
     await walker.end();
+    await node.noteStep?.();
   } catch (error) {
     const what = error instanceof Error ? error.message : String(error);
     throw new Error(`${what}\nafter\n${walker.history}`, { cause: error });

@@ -40,6 +40,8 @@ export interface WalkNode {
    * last state.
    */
   settleAs(expected: (held: Holders) => Promise<KernelState>): Promise<KernelState>;
+  /** Called after each step. */
+  noteStep?(): Promise<void>;
 }
 
 /** Node addresses that are added and removed. Only the first exists at the beginning. */

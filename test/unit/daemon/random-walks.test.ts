@@ -3,16 +3,34 @@
  * foreign virtual servers change; the program is stopped, started and killed; and kube-ipvs's objects are damaged.
  * Whenever a walk settles, the kernel state must equal that of a fresh start. `make walks` runs 10,000 walks.
  */
+import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { FakeWalkNode } from "../../support/random-walk/fake-walk-node.ts";
 import { foundWalks } from "../../support/random-walk/found-walks.ts";
+import { JudgedWalkNode } from "../../support/random-walk/judged-walk-node.ts";
 import { runWalk } from "../../support/random-walk/run-walk.ts";
 import { shortenWalk } from "../../support/random-walk/shorten-walk.ts";
-import { type Walk, walkLength, walkOf } from "../../support/random-walk/walk-step.ts";
-import { groupsOf, seeds } from "../../support/seeds.ts";
+import {
+  type Walk,
+  type WalkSettings,
+  walkIn,
+  walkLength,
+  walkOf,
+} from "../../support/random-walk/walk-step.ts";
+import { groupsOf, isLong, seeds } from "../../support/seeds.ts";
 
 const counts = { short: 50, long: 1_000 };
 const walksPerTest = 10;
+
+/**
+ * Walks whose packets are judged take ten times as long. Their programs run in these modes, one after another. The short
+ * form has only the last ones.
+ */
+const judgedCounts = { short: 1, long: 50 };
+const judgedModes: readonly (readonly WalkSettings["mode"][])[] = [
+  ...(isLong ? ([["ipvs"], ["iptables"], ["userspace"]] as const) : []),
+  ["ipvs", "iptables", "userspace", "iptables", "ipvs", "userspace"],
+];
 
 /** Shrinking takes a long time, so it must be requested: `TEST_SHRINK=1` prints the walk in the format of `found/`. */
 const shrinks = process.env["TEST_SHRINK"] !== undefined;
@@ -40,6 +58,19 @@ describe(`random walks of ${walkLength} steps end in the state of a fresh start`
     it(`with seeds ${some[0]} to ${some.at(-1)}`, async () => {
       for (const seed of some) await takeWalk(seed);
     });
+  }
+});
+
+describe("no change to the kernel admits a packet that the program then rejects", () => {
+  for (const modes of judgedModes) {
+    for (const seed of seeds(judgedCounts).slice(0, judgedCounts.long)) {
+      it(`with seed ${seed} in the modes ${modes.join(", ")}`, async () => {
+        const walk = walkIn(modes, walkOf(seed));
+        const node = new JudgedWalkNode(walk);
+        await runWalk(walk, node);
+        assert.deepEqual(node.exposures, []);
+      });
+    }
   }
 });
 
