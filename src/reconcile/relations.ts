@@ -87,7 +87,7 @@ interface Requirement {
   readonly subject: Subject;
   /** The rule that the chain must contain. If undefined, the chain must contain all restricting rules. */
   readonly rule?: Rule;
-  /** Part of the address guard. Needs neither trust nor presence while paced: a withdrawal breaks all connections. */
+  /** Belongs to the address guard: counts as existing while its repair is paced, and is never distrusted. */
   readonly isGuard?: true;
 }
 

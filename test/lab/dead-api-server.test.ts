@@ -18,7 +18,7 @@ import { kubeIpvs } from "../support/run-kube-ipvs.ts";
 
 const namespace = "dead-api";
 
-/** What still serves in each mode, how the commands describe it, and how to find it in the kernel. */
+/** `kept` is how the commands describe what is still served. `command` shows it in the kernel, where `found` matches it. */
 const modes = [
   {
     mode: "ipvs",
