@@ -56,3 +56,8 @@ function isQuery(message: string): boolean {
 export function isSetLook(message: string): boolean {
   return message.includes("IPSET_CMD_LIST");
 }
+
+/** Whether an opened file belongs to the check of the estimator, half a minute after the start and every ten minutes. */
+export function isEstimatorCheck(openedFile: string): boolean {
+  return openedFile.includes("/net/ipv4/vs/run_estimation");
+}

@@ -55,7 +55,7 @@ const settingsByName: Readonly<Record<string, Settings>> = {
 };
 
 /** The timeout detects hangs, not slow suites. */
-const timeoutSeconds = countOf({ short: 1_200, long: 7_200 });
+const timeoutSeconds = countOf({ short: 3_600, long: 7_200 });
 const ending = ".test.ts";
 
 /** All suites. With `hasNft`, also those that need a kernel with both iptables backends. */

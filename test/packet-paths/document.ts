@@ -1,6 +1,6 @@
 /** Formats results as text: the matrix for a terminal, the pages in docs/reports/, and their data files. Pure. */
 import { table } from "../demo/screen.ts";
-import { type ColumnName, columnName, type Row, type SectionResult } from "./path.ts";
+import { type ColumnName, columnName, type Row, type Section, type SectionResult } from "./path.ts";
 import type { ModeResult } from "./run-modes.ts";
 
 const introduction = `# Where packets go
@@ -45,8 +45,8 @@ export function matrixText(results: readonly SectionResult[]): string {
     .join("\n\n");
 }
 
-export function documentText(results: readonly SectionResult[]): string {
-  return [introduction, ...results.map((result) => sectionText(result))].join("\n");
+export function documentText(sections: readonly Section[]): string {
+  return [introduction, ...sections.map((section) => sectionText(section))].join("\n");
 }
 
 const modesIntroduction = `# Where packets go in iptables and userspace mode
@@ -62,7 +62,7 @@ export function modesDocumentText(all: readonly ModeResult[]): string {
     [
       `# ${given.mode} mode\n`,
       `${given.text.map(wrap).join("\n\n")}\n`,
-      ...results.map((result) => sectionText(result, given.mode)),
+      ...results.map(({ section }) => sectionText(section, given.mode)),
       `## Not tested in ${given.mode} mode\n`,
       `${given.without.map(([title, reason]) => wrap(`- ${title}: ${reason}.`)).join("\n")}\n`,
     ].join("\n"),
@@ -71,7 +71,7 @@ export function modesDocumentText(all: readonly ModeResult[]): string {
 }
 
 /** Formats one section of a document. `mode` is set in a document of several modes. */
-function sectionText({ section }: SectionResult, mode?: string): string {
+function sectionText(section: Section, mode?: string): string {
   return `## ${sectionTitle(section.title, mode)}\n\n${section.text.map(wrap).join("\n\n")}\n`;
 }
 
@@ -79,7 +79,7 @@ function sectionTitle(title: string, mode?: string): string {
   return mode === undefined ? title : `${mode}: ${title}`;
 }
 
-/** Writes the data file of documentText. */
+/** Writes the outcomes to the data file that documentText explains. */
 export function dataText(results: readonly SectionResult[]): string {
   return [dataHead, ...results.map((result) => dataRows(result))].join("");
 }

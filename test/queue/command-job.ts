@@ -8,7 +8,7 @@ import { childrenSeconds } from "../lab/lab-kernel.ts";
 import type { Job } from "./job.ts";
 import { parseTestSummary } from "./test-summary.ts";
 
-const timeoutMs = 1_800_000;
+const timeoutMs = 3_600_000;
 
 export interface Command {
   readonly name: string;

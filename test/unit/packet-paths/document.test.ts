@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, it } from "node:test";
 import { dataText, documentText, matrixText } from "../../packet-paths/document.ts";
 import { columnName, type Path, type SectionResult, transports } from "../../packet-paths/path.ts";
+import { allSections } from "../../packet-paths/sections.ts";
 
 const path: Path = {
   labels: ["cluster IP", "pod"],
@@ -44,9 +47,14 @@ describe("dataText", () => {
 });
 
 describe("documentText", () => {
+  it("is docs/reports/packet-paths.md; `make packet-paths` writes it", () => {
+    const path = join(import.meta.dirname, "../../../docs/reports/packet-paths.md");
+    assert.equal(documentText(allSections), readFileSync(path, "utf8"));
+  });
+
   it("wraps long lines, and indents those of a list item", () => {
     const text = `- ${"word ".repeat(60).trim()}`;
-    const document = documentText([resultWith([], text)]);
+    const document = documentText([resultWith([], text).section]);
     const lines = document.split("\n").filter((line) => line.includes("word word"));
     assert.ok(lines.length > 2);
     for (const [index, line] of lines.entries()) {
