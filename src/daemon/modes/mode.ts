@@ -36,8 +36,9 @@ export interface RunningMode {
    */
   configure(next: Config): Promise<void>;
   /**
-   * Removes leftovers of other modes and earlier runs. Called after the first successful sync, and again each minute as
-   * long as it resolves with false because something could not be removed. `stop` aborts when the program stops.
+   * Removes leftovers of other modes and earlier runs. Called after the first sync whose rules the kernel accepts, and
+   * again each minute as long as it resolves with false because something could not be removed. `stop` aborts when the
+   * program stops.
    */
   removeLeftovers(stop: AbortSignal): Promise<boolean>;
 }

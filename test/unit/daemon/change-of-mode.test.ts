@@ -150,6 +150,32 @@ describe("a change of mode", () => {
     assert.deepEqual(kernel.ipSets.peek(), []);
   });
 
+  it("keeps everything until the rules of the new mode are accepted", async () => {
+    kernel.iptables.rejects = () => true;
+    await start("iptables");
+    await clock.advance(120_000);
+    assert.equal(kernel.ipvs.peek().length, 2);
+    kernel.iptables.rejects = () => false;
+    await clock.advance(600_000);
+    assert.equal(kernel.ipvs.peek().length, 0);
+  });
+
+  it("keeps the other writer's rules until the new ones are accepted", async () => {
+    kernel = new FakeKernel();
+    kernel.useRules("nftables");
+    await start("ipvs", { "kube-ipvs-rules": "nftables" });
+    await daemon.stop();
+    kernel.useRules("iptables");
+    const kept = kernel.unusedNames();
+    kernel.iptables.rejects = () => true;
+    await start("ipvs");
+    await clock.advance(120_000);
+    assert.deepEqual(kernel.unusedNames(), kept);
+    kernel.iptables.rejects = () => false;
+    await clock.advance(600_000);
+    assert.deepEqual(kernel.unusedNames(), []);
+  });
+
   it("keeps everything until the last connection has ended", async () => {
     kernel.ipvs.setConnections(tcp, pod, { active: 1 });
     await start("iptables");
