@@ -1,4 +1,5 @@
 import type { IpFamily } from "../base/ip.ts";
+import type { TableName } from "../state/rule.ts";
 import type { ServerKey } from "../state/virtual-server.ts";
 import type { ConntrackPass, Outcomes, RefusedChange, UnknownOutcome } from "./apply/outcome.ts";
 import type { ChangeKind } from "./change.ts";
@@ -8,7 +9,7 @@ import { subjectOf } from "./kinds/kinds.ts";
 import type { ManualWeight } from "./status/manual-weights.ts";
 import type { Rejection } from "./status/rejection.ts";
 import type { ReconcileConflict } from "./status/repairs.ts";
-import { countedText } from "./subject.ts";
+import { countedText, type Subject } from "./subject.ts";
 
 /** A failed read, or a request with an unknown outcome. The sync is repeated after a new observation. */
 export interface Failure {
@@ -97,6 +98,20 @@ function failedRestores({ refused, unknown }: Outcomes): readonly IpFamily[] {
 
 function failureOf({ kind, first, count, error }: UnknownOutcome): Failure {
   return { kind, subject: countedText(first, count - 1), error };
+}
+
+/** Whether the sync succeeded and the kernel rejects no rules of this table, or of any table. */
+export function hasAllRules(
+  { failures, rejected, rejections }: SyncReport,
+  table?: TableName,
+): boolean {
+  const subjects = [
+    ...rejected.map(({ change }) => subjectOf(change)),
+    ...rejections.map(({ subject }) => subject),
+  ];
+  const isRejected = (subject: Subject): boolean =>
+    subject.type === "chain" && (table === undefined || subject.table === table);
+  return failures.length === 0 && !subjects.some(isRejected);
 }
 
 /** Total number of changes. */

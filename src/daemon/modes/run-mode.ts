@@ -1,4 +1,4 @@
-import type { SyncReport } from "../../reconcile/report.ts";
+import { hasAllRules } from "../../reconcile/report.ts";
 import { onceSynced } from "../leftovers/once-synced.ts";
 import { BackendWatch } from "../node/backend-watch.ts";
 import { rememberServers } from "../node/node-network.ts";
@@ -21,14 +21,6 @@ export interface RunOfMode<M> extends Pick<Daemon, "settled" | "reconfigure" | "
   readonly mode: M;
 }
 
-/** Whether the sync succeeded and the kernel rejects none of the rules. Until then, leftover rules serve traffic. */
-function hasAllRules({ failures, failedRestores, rejections }: SyncReport): boolean {
-  return (
-    failures.length + failedRestores.length === 0 &&
-    rejections.every(({ subject }) => subject.type !== "chain")
-  );
-}
-
 /**
  * Runs a mode: starts its loop and the source, watches the iptables backend, and removes leftovers after the first
  * sync whose rules the kernel accepts.
@@ -45,6 +37,7 @@ export async function runMode<M extends BegunMode>(
     apiServers: rememberServers(() => source.servers?.() ?? []),
     onReport: (report) => {
       parts.onReport?.(report);
+      // Until then, leftover rules serve traffic.
       if (hasAllRules(report)) removeLeftovers();
     },
   });

@@ -9,6 +9,7 @@ import { type ClaimMemory, noClaimMemory } from "../../plan/claims/claim-memory.
 import { type HolderRecord, noHolderRecord } from "../../plan/claims/holder-record.ts";
 import type { PlanContext } from "../../plan/plan-context.ts";
 import type { ApplyProgress } from "../../reconcile/apply/pass.ts";
+import type { SyncReport } from "../../reconcile/report.ts";
 import type { KnownNode } from "../node/known-node.ts";
 import type { LiveConfig } from "../process/live-config.ts";
 import type { LoopReporter, LoopSummary, ModeFindings } from "../report/loop-reporter.ts";
@@ -136,7 +137,7 @@ export abstract class Loop<
   /** Makes the next sync compare all kernel state. */
   protected abstract invalidate(): void;
   /** Starts or updates parts that are not reconciled. Not called in observe-only mode. */
-  protected async serve(_hasWorked: boolean): Promise<void> {}
+  protected async serve(_report: SyncReport): Promise<void> {}
   /** Called for each changed Service. */
   protected noteService(..._change: Parameters<ChangeTracker["noteService"]>): void {}
   /** Called for each listed object while the lists are incomplete. */
@@ -177,7 +178,7 @@ export abstract class Loop<
     if (!observeOnly) {
       if (hasWorked) this.#keepClaims();
       await healthChecks?.serve(this.node.healthCheckAddresses);
-      await this.serve(hasWorked);
+      await this.serve(report);
     }
     this.#runner.requestAt(hasWorked ? this.dueMs : undefined);
     return hasWorked;

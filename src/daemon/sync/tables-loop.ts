@@ -9,6 +9,7 @@ import { sharedChains } from "../../plan/iptables/shared-chains.ts";
 import { TablesPlan } from "../../plan/iptables/tables-plan.ts";
 import { loopbackAddresses } from "../../plan/loopback-node-ports.ts";
 import { TablesReconciler } from "../../reconcile/iptables/tables-reconciler.ts";
+import { hasAllRules, type SyncReport } from "../../reconcile/report.ts";
 import type { RuleSet } from "../../state/rule.ts";
 import { iptablesOptionsOf } from "../node/iptables-facts.ts";
 import { type PreparedTables, routeLocalnet } from "../node/prepare-tables.ts";
@@ -116,10 +117,10 @@ export class TablesLoop extends Loop<TablesPlan, ModeFindings, TablesLoopContext
   }
 
   /** Enables routing to loopback addresses, but only after the rules that restrict it exist. */
-  protected override async serve(hasWorked: boolean): Promise<void> {
+  protected override async serve(report: SyncReport): Promise<void> {
     const { kernel, log } = this.parts;
     const servesLoopback = this.#options?.families.get("IPv4")?.servesLoopback === true;
-    if (hasWorked && servesLoopback) routeLocalnet(kernel, log);
+    if (servesLoopback && hasAllRules(report, "filter")) routeLocalnet(kernel, log);
   }
 
   protected override get dueMs(): number | undefined {

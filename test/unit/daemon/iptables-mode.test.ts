@@ -230,6 +230,21 @@ describe("iptables mode", () => {
     assert.equal(kernel.sysctl.read("net/ipv4/conf/all/route_localnet"), "1");
   });
 
+  it("does not route packets to loopback while the kernel rejects the rule that blocks them", async () => {
+    await daemon.stop();
+    kernel = new FakeKernel();
+    kernel.iptables.rejects = (_family, change) =>
+      change.kind === "jump-insert" && change.jump.from === "KUBE-FIREWALL";
+    await start();
+    const setting = (): string | undefined =>
+      kernel.sysctl.read("net/ipv4/conf/all/route_localnet");
+    assert.notEqual(setting(), "1");
+    kernel.iptables.rejects = () => false;
+    await clock.advance(30_000);
+    await daemon.settled();
+    assert.equal(setting(), "1");
+  });
+
   it("does not change the setting if loopback serves no node ports", async () => {
     await daemon.stop();
     kernel = new FakeKernel();
