@@ -16,10 +16,7 @@ export async function readAllSets(
   cached: CachedState,
   differences: Differences,
 ): Promise<void> {
-  const headers = await readHeaders(ipSets);
-  const entries = await readEachSet(ipSets, headers);
-  noteHeaders(cached, headers, differences);
-  for (const name of ourSets.keys()) noteEntries(cached, name, entries.get(name), differences);
+  await checkSetHeaders(ipSets, cached, differences, new Set(ourSets.keys()));
 }
 
 /** Entries of all our sets by name. Rejects if the kernel cannot be read. */
@@ -33,11 +30,14 @@ export async function readOtherSets(
 async function readEachSet(
   ipSets: IpSets,
   { sets }: Headers,
+  names: Iterable<string> = ourSets.keys(),
 ): Promise<ReadonlyMap<string, Set<SetEntry>>> {
   const entries = new Map<string, Set<SetEntry>>();
-  for (const header of sets.values()) {
-    const set = usable(header);
-    if (set !== undefined) entries.set(set.name, await readEntries(ipSets, set, header));
+  for (const name of names) {
+    const header = sets.get(name);
+    const set = header && usable(header);
+    if (header !== undefined && set !== undefined)
+      entries.set(name, await readEntries(ipSets, set, header));
   }
   return entries;
 }
@@ -60,8 +60,10 @@ export async function checkSetHeaders(
     const count = cached.setEntries.get(name)?.size;
     return !sameIpSet(before, after) || (count !== undefined && count !== after.elementCount);
   });
+  // Read everything before the cache changes. Otherwise, a failed read would hide the remaining differences.
+  const entries = await readEachSet(ipSets, headers, changed);
   noteHeaders(cached, headers, differences);
-  for (const name of changed) await readOneSet(ipSets, name, cached, differences);
+  for (const name of changed) noteEntries(cached, name, entries.get(name), differences);
   return changed;
 }
 

@@ -9,7 +9,7 @@ import { setFor } from "../../../src/plan/sets.ts";
 import { virtualServerKey } from "../../../src/state/virtual-server.ts";
 import type { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
 import type { Operation } from "../../support/fake-kernel/operations.ts";
-import { iptablesText } from "../../support/fake-kernel/state-text.ts";
+import { ipSetText, iptablesText } from "../../support/fake-kernel/state-text.ts";
 import { Bench } from "../../support/reconcile-bench.ts";
 import { endpointRecord, ip, serviceRecord } from "../../support/records.ts";
 
@@ -67,6 +67,18 @@ describe("the check of the sets", () => {
       assert.deepEqual(await bench.reconciler.verification.checkSets(), []);
     });
   }
+
+  it("finds a destroyed set again if the entries of another one could not be read", async () => {
+    const loopBack = setFor("loopBack", "IPv4");
+    kernel.ipSets.put(loopBack, ["10.244.9.9,tcp:80,10.244.9.9"]);
+    kernel.ipSets.lose(clusterIps.name);
+    const isRead = ({ action }: Operation): boolean => action === "list-entries";
+    kernel.operations.failWhere(isRead, errno.ENOENT, 1);
+    await assert.rejects(bench.reconciler.verification.checkSets());
+    await bench.reconciler.verification.checkSets();
+    await bench.sync();
+    assert.match(ipSetText(kernel), /add KUBE-CLUSTER-IP 10\.96\.0\.10,tcp:80/);
+  });
 
   it("requests only the headers", async () => {
     const asked: string[] = [];
