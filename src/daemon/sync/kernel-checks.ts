@@ -156,10 +156,15 @@ export class KernelChecks extends Checks<KernelCheckContext> {
       const [by, sets] = [this.#changedBy, this.#changedSets];
       this.#changedSets = new Set();
       if (reconciler.needsObservation) return requestSync();
-      const state = (await this.#rulesDiffer()) ? "rules" : "sets";
-      await reconciler.verification.checkSets(sets);
-      if (!reconciler.needsSync) return;
-      reporter.driftDetected(state, by);
+      try {
+        const state = (await this.#rulesDiffer()) ? "rules" : "sets";
+        await reconciler.verification.checkSets(sets);
+        if (!reconciler.needsSync) return;
+        reporter.driftDetected(state, by);
+      } catch (error) {
+        for (const name of sets) this.#changedSets.add(name);
+        throw error;
+      }
       requestSync();
     });
   }

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { silentEvents } from "../../../../src/api/event.ts";
+import { errno } from "../../../../src/base/errno.ts";
 import { loadConfig } from "../../../../src/config/load-config.ts";
 import { ServiceHealthServers } from "../../../../src/daemon/http/service-health.ts";
 import { ProxyHealth } from "../../../../src/daemon/report/proxy-health.ts";
@@ -11,6 +12,7 @@ import { setFor } from "../../../../src/plan/sets.ts";
 import { addressPortEntry } from "../../../../src/state/set-entry.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
+import type { Operation } from "../../../support/fake-kernel/operations.ts";
 import { ipSetText } from "../../../support/fake-kernel/state-text.ts";
 import { RecordingLogger } from "../../../support/recording-logger.ts";
 import { endpointRecord, ip, serviceRecord, sliceRecord } from "../../../support/records.ts";
@@ -99,6 +101,19 @@ describe("after a notification about kube-ipvs's tables", () => {
     await notify("nft (PID 4711)", clusterIps.name);
     assert.match(ipSetText(kernel), /10\.96\.0\.10,tcp:80/);
     assert.doesNotMatch(ipSetText(kernel), /10\.96\.0\.99/);
+  });
+
+  it("a changed entry is found if the first check could not read the kernel", async () => {
+    assert.ok(planned !== undefined && foreign !== undefined);
+    await kernel.ipSets.apply([
+      { kind: "entry-remove", set: clusterIps, entry: planned },
+      { kind: "entry-add", set: clusterIps, entry: foreign },
+    ]);
+    const isRead = ({ action }: Operation): boolean => action === "list-sets";
+    kernel.operations.failWhere(isRead, errno.ENOBUFS, 1);
+    await notify("nft (PID 4711)", clusterIps.name);
+    await clock.advance(2_000);
+    assert.match(ipSetText(kernel), /10\.96\.0\.10,tcp:80/);
   });
 
   it("a set that is flushed once a second is never without its entries for longer than a second", async () => {
