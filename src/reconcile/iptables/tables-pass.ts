@@ -14,6 +14,7 @@ export interface TablesPassContext
     Pick<TablesWriteContext, "clock" | "sharedChains">,
     Pick<Observer, "observeRules"> {
   readonly family: IpFamily;
+  beforeWrite(): Promise<void>;
 }
 
 /** Applies iptables mode's rules: in one restore, or in stages if the kernel rejects a rule. */
@@ -34,6 +35,7 @@ export class TablesPass extends Pass {
     if (wanted === undefined || first === undefined) return;
     const planned = changes as readonly PlannedRuleChange[];
     try {
+      await this.#context.beforeWrite();
       await this.#write(planned, wanted, deferred.length > 0);
     } catch (error) {
       this.noteUnknown(planned.length > 0 ? planned : [first], error as Error);

@@ -72,6 +72,8 @@ interface Family {
    * The tables' generation after the last write. Undefined if a third party may have changed rules before that write.
    */
   generation: number | undefined;
+  /** The tables' generation before the running sync. Undefined if a third party has changed rules since then. */
+  before: number | undefined;
   readAtMs: number;
   /** Chains whose last change is pending, in their planned form. */
   pending: ReadonlyMap<ChainKey, Chain | undefined>;
@@ -95,16 +97,26 @@ export class TablesReconciler {
     this.#sharedKeys = new Set(sharedChains.map(({ key }) => key));
     this.#context = context;
     this.#cleaner = new ConntrackCleaner(kernel.conntrack, clock);
-    this.#families = families.map((family) => ({
-      family,
-      reconciler: new Reconciler({
-        ...{ ...context, kernel, log: silentLogger, parts: ["rules"] },
-        newPass: (pass) => new TablesPass({ ...pass, family, clock, sharedChains }),
-      }),
-      generation: undefined,
-      readAtMs: Number.NEGATIVE_INFINITY,
-      pending: new Map(),
-    }));
+    this.#families = families.map((family) => {
+      const one: Family = {
+        family,
+        reconciler: new Reconciler({
+          ...{ ...context, kernel, log: silentLogger, parts: ["rules"] },
+          newPass: (pass) =>
+            new TablesPass({
+              ...{ ...pass, family, clock, sharedChains },
+              beforeWrite: async () => {
+                if ((await this.#readGeneration(family)) !== one.before) one.before = undefined;
+              },
+            }),
+        }),
+        generation: undefined,
+        before: undefined,
+        readAtMs: Number.NEGATIVE_INFINITY,
+        pending: new Map(),
+      };
+      return one;
+    });
   }
 
   /** Makes the next sync read all rules. */
@@ -175,7 +187,8 @@ export class TablesReconciler {
     const isFull = isDryRun || reconciler.needsObservation;
     if (isFull) goal.desired.rebuild(family);
     const planned = await inSlices(clock, goal.ruleSetInSteps(family), "large");
-    const isOurs = isFull || (await this.#readGeneration(family)) === one.generation;
+    one.before = await this.#readGeneration(family);
+    const isOurs = isFull || one.before === one.generation;
     const touched = isPlannedAgain(one.pending, planned) ? [family] : [];
     const report = await reconciler.sync({
       ...emptyGoal,
@@ -186,7 +199,9 @@ export class TablesReconciler {
     const hasWorked = report.failures.length === 0;
     // If nothing was written or read, the current generation may include a third party's change.
     if (hasWorked && (isFull || report.changes.size > 0)) {
-      one.generation = isOurs ? await this.#readGeneration(family) : undefined;
+      const hasWritten = one.before !== undefined && report.changes.size > 0;
+      const after = hasWritten ? await this.#readGeneration(family) : one.before;
+      one.generation = isOurs ? after : undefined;
     }
     if (hasWorked && isFull) one.readAtMs = clock.monotonicMs();
     return [

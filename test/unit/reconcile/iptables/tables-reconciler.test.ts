@@ -360,6 +360,26 @@ describe("rules that may have been changed by any program", () => {
     assert.equal(await reconciler.mayDiffer(), true);
   });
 
+  it("may differ if another program wrote rules while they were read", async () => {
+    const { iptables } = kernel;
+    await sync({ wanted: [services] });
+    const observe = iptables.observe.bind(iptables);
+    for (const wanted of [[services], [services, ofPort]]) {
+      iptables.observe = async (...given) => {
+        const chains = await observe(...given);
+        iptables.table("IPv4", "nat").flush();
+        return chains;
+      };
+      reconciler.invalidate();
+      await sync({ wanted });
+      assert.deepEqual(rulesOf("KUBE-SERVICES").slice(1), []);
+      assert.equal(await reconciler.mayDiffer(), true);
+      iptables.observe = observe;
+      reconciler.invalidate();
+      await sync({ wanted });
+    }
+  });
+
   it("are compared at least once an hour", async () => {
     await sync({ wanted: [services] });
     await clock.advance(3_599_000);
