@@ -16,6 +16,7 @@ import type { PlannedChange } from "../state/planned-change.ts";
 import { ownedBy } from "./leftovers/ipvs-leftovers.ts";
 import {
   carryOut,
+  isRestricted,
   type Removal,
   type RemovalContext,
   type Removed,
@@ -104,6 +105,7 @@ async function removeInOrder(
       unused === undefined ? one : { ...one, subject: `${one.subject} in ${unused}` };
     const [kept, failures] = [report.kept.map(named), report.failures.map(named)];
     reports.push({ tables: report.tables, kept, failures });
+    if (failures.length > 0 && isRestricted(removal)) break;
   }
   const names = new Set(removals.flatMap((removal) => removal.unused ?? []));
   return {

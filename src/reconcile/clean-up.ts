@@ -74,7 +74,8 @@ export interface CleanUpContext {
 
 /**
  * Removes the objects in the goal. Never rejects. If some objects cannot be read or removed, all others are still
- * removed. Removing an object that does not exist succeeds.
+ * removed, except that nothing is removed if virtual servers cannot be read. Removing an object that does not exist
+ * succeeds.
  */
 export async function cleanUp(
   { kernel, clock, isDryRun = false }: CleanUpContext,
@@ -162,8 +163,7 @@ async function removeRoutes(
   { link }: Pick<Kernel, "link">,
   { plan, failures }: Pick<SyncReport, "plan" | "failures">,
 ): Promise<readonly CleanUpFailure[]> {
-  const isUnread = failures.some(({ subject }) => subject === "link");
-  if (isUnread || plan.changes.some(({ kind }) => kind === "link-remove")) return [];
+  if (failures.length > 0 || plan.changes.some(({ kind }) => kind === "link-remove")) return [];
   try {
     await link.remove();
     return [];

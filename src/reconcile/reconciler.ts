@@ -159,7 +159,10 @@ export class Reconciler {
     this.#scope.include(goal.touched);
     this.#status.hastenDrainEnds(goal.touched.virtualServers);
     const failures = await this.#observe(goal);
-    if (failures.length > 0 && goal.cleanUp === undefined) return { ...emptyReport, failures };
+    // A clean-up that cannot read the virtual servers keeps what identifies and restricts them.
+    const isRequired = ({ subject }: Failure): boolean =>
+      goal.cleanUp === undefined || subject === "servers";
+    if (failures.some(isRequired)) return { ...emptyReport, failures };
     const differences = this.#takeDifferences();
     const scope = this.#scope;
     this.#scope = new Scope();

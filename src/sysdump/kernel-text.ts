@@ -50,9 +50,10 @@ export function rulesetJson(rulesets: object): string {
   return `${JSON.stringify(rulesets, plain, 2)}\n`;
 }
 
-/** A concatenation has fields of 4 or 16 bytes. */
+/** A concatenation has fields of 4 or 16 bytes. A key of 6 bytes is a hardware address. */
 function keyText(key: Uint8Array): string {
   if (key.length === 16) return ipAddressFromBytes(key);
+  if (key.length === 6) return Buffer.from(key).toString("hex").replace(/..\B/g, "$&:");
   if (key.length % 4 !== 0) return Buffer.from(key).toString("hex");
   const words = Array.from({ length: key.length / 4 }, (_, at) => key.slice(at * 4, at * 4 + 4));
   return words.map(ipAddressFromBytes).join(" . ");

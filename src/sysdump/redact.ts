@@ -26,8 +26,9 @@ export function withoutSecrets(text: string): string {
 
 /** Names that every cluster has. */
 const commonNames: ReadonlySet<string> = new Set(["default", "kubernetes", "kube-system"]);
+/** IPv6 with an IPv4 address at its end, IPv4, or IPv6, each with or without a prefix length. */
 const addressPattern =
-  /(?<![\w.:])(?:\d{1,3}(?:\.\d{1,3}){3}|[\da-f]*:[\da-f:]*(?:\d{1,3}(?:\.\d{1,3}){3})?)(?:\/(\d{1,3})(?!\d))?(?![\w])/gi;
+  /(?:(?<![a-z\d.:])[\da-f]*:[\da-f:]*:\d{1,3}(?:\.\d{1,3}){3}|(?<![a-z\d.])\d{1,3}(?:\.\d{1,3}){3}|(?<![a-z\d.:])[\da-f]*:[\da-f:]*(?!\.\d))(?:\/(\d{1,3})(?!\d))?(?![a-z\d])/gi;
 /** Words that contain a letter. */
 const wordPattern = /(?![\d.]+(?![\w-]))[\w-]+(?:\.[\w-]+)*/g;
 const hardwarePattern = /\b[\da-f]{2}(?::[\da-f]{2}){5}\b/gi;

@@ -33,6 +33,11 @@ export interface Removal {
   readonly unused?: string;
 }
 
+/** Whether later steps may remove the rules that restrict these links or virtual servers. */
+export function isRestricted({ links, goal }: Removal): boolean {
+  return (links ?? goal?.ipvs) !== undefined;
+}
+
 export interface Removed extends CleanUpReport {
   /** Names of nftables tables, such as `ip kube-proxy`. */
   readonly tables: readonly string[];

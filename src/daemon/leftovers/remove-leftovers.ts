@@ -9,7 +9,13 @@ import { tableName } from "../../kernel/nftables/message.ts";
 import { noOwnershipRecord } from "../../reconcile/ownership/ownership.ts";
 import type { ModeRecord } from "../process/mode-record.ts";
 import { ipvsRemoval, removeWhenIdle } from "./ipvs-leftovers.ts";
-import { type Removal, removeAndLog, rulesRemoval, unusedRemovals } from "./removal.ts";
+import {
+  isRestricted,
+  type Removal,
+  removeAndLog,
+  rulesRemoval,
+  unusedRemovals,
+} from "./removal.ts";
 import type { Mode } from "./rules-of-modes.ts";
 
 /** kube-proxy's only table in nftables mode, in the families ip and ip6. */
@@ -207,8 +213,7 @@ export function leftoverRemoval(
         for (const removal of await find()) {
           if (stop.aborted) return false;
           const isRemoved = await remove(removal, stop);
-          // The next steps remove the rules that restrict these links or virtual servers.
-          if (!isRemoved && (removal.links ?? removal.goal?.ipvs) !== undefined) return false;
+          if (!isRemoved && isRestricted(removal)) return false;
           isGone &&= isRemoved;
         }
       } catch (error) {

@@ -70,8 +70,9 @@ async function clean(
 }
 
 /** Returns a kernel that contains one dual-stack Service. */
-async function programmed(): Promise<FakeKernel> {
+async function programmed(prepare = (_: FakeKernel): void => {}): Promise<FakeKernel> {
   const kernel = new FakeKernel();
+  prepare(kernel);
   const desired = new DesiredState();
   const service = serviceRecord({ clusterIps: [ip("10.96.0.10"), ip("fd00:96::10")] });
   const slice = sliceRecord([localEndpoint("10.244.1.10")]);
@@ -204,6 +205,35 @@ describe("cleanUp", () => {
 
   it("keeps the sets while a virtual server of kube-ipvs exists, because they identify it", async () => {
     const kernel = await programmed();
+    const isOne = ({ action, subject }: Operation): boolean =>
+      action === "virtual-server-remove" && subject.includes("10.96.0.10");
+    const heal = kernel.operations.failWhere(isOne, errno.EBUSY);
+    assert.equal((await clean(kernel)).worked, false);
+    assert.match(ipSetText(kernel), /add KUBE-CLUSTER-IP 10\.96\.0\.10,tcp:80/);
+    heal();
+    assert.equal((await clean(kernel)).worked, true);
+    assert.equal(ipvsText(kernel).trim() + ipSetText(kernel).trim(), "");
+  });
+
+  it("keeps the sets and rules if the virtual servers cannot be read", async () => {
+    const kernel = await programmed();
+    const isRead = ({ action }: Operation): boolean => action === "list-virtual-servers";
+    kernel.operations.failWhere(isRead, errno.ENOBUFS, 1);
+    assert.equal((await clean(kernel)).worked, false);
+    assert.match(ipSetText(kernel), /add KUBE-CLUSTER-IP 10\.96\.0\.10,tcp:80/);
+    assert.equal((await clean(kernel)).worked, true);
+    assert.equal(ipvsText(kernel).trim() + ipSetText(kernel).trim(), "");
+  });
+
+  it("keeps the rules while a link that they restrict exists", async () => {
+    const remove = (): Promise<void> => Promise.reject(new Error("EBUSY"));
+    const kernel = Object.assign(await programmed(), { tunnels: { remove } as never });
+    assert.equal((await clean(kernel)).worked, false);
+    assert.match(iptablesText(kernel, "IPv4"), /KUBE-IPVS-FILTER/);
+  });
+
+  it("keeps our nf_tables tables while a virtual server of kube-ipvs exists", async () => {
+    const kernel = await programmed((empty) => empty.useRules("nftables"));
     const isOne = ({ action, subject }: Operation): boolean =>
       action === "virtual-server-remove" && subject.includes("10.96.0.10");
     const heal = kernel.operations.failWhere(isOne, errno.EBUSY);
