@@ -7,9 +7,10 @@ import { ipFamilies } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Config } from "../../config/config.ts";
 import type { Kernel } from "../../kernel/kernel.ts";
-import type { IpvsGoal } from "../../reconcile/clean-up.ts";
+import type { IpvsGoal, RulesGoal } from "../../reconcile/clean-up.ts";
 import { readNodeAddresses } from "../../reconcile/observed/read-addresses.ts";
 import type { OwnershipRecord } from "../../reconcile/ownership/ownership.ts";
+import { chainKey, type TableName } from "../../state/rule.ts";
 import type { VirtualServerId } from "../../state/virtual-server.ts";
 import {
   carryOut,
@@ -34,7 +35,11 @@ export interface EarlierRuns {
   readonly record: OwnershipRecord;
 }
 
-/** The step that removes all leftovers of IPVS mode from a node that runs a different mode. Empty if there are none. */
+/**
+ * The steps that remove all leftovers of IPVS mode from a node that runs a different mode. Empty if there are none. The
+ * first step removes jumps to chains that the current mode has rewritten: in iptables mode, KUBE-PROXY-FIREWALL drops
+ * every packet to a load balancer with source ranges, and only this mode's own jumps exclude open connections.
+ */
 export async function ipvsRemoval(
   kernel: Kernel,
   config: Config,
@@ -46,7 +51,27 @@ export async function ipvsRemoval(
   const ipvs = { ...(await ownedBy(kernel, config, record)), hasIpvs };
   const modes = { modes: ["ipvs"] as const, current: config.mode };
   const rules = rulesGoals(ipFamilies, modes, config, kernel.iptables);
-  return [{ what: leftovers, kernel, goal: { rules, ipvs } }];
+  const ofJumps = new Map([...rules].map(([family, goal]) => [family, jumpsOf(goal, true)]));
+  const others = new Map([...rules].map(([family, goal]) => [family, jumpsOf(goal, false)]));
+  return [
+    { what: "leftover jumps of IPVS mode", kernel, goal: { rules: ofJumps } },
+    { what: leftovers, kernel, goal: { rules: others, ipvs } },
+  ];
+}
+
+/** Selects only the jumps to chains of the current mode, or everything except these jumps. */
+function jumpsOf({ leftover, kept, ...goal }: RulesGoal, areToKept: boolean): RulesGoal {
+  const isToKept = (key: string, text: string): boolean => {
+    const target = / -j (\S+)$/.exec(text)?.[1] ?? "";
+    return kept.hasChain(chainKey(key.split(" ")[0] as TableName, target));
+  };
+  return {
+    ...{ ...goal, kept },
+    leftover: {
+      hasChain: (key) => !areToKept && leftover.hasChain(key),
+      hasJump: (key, text) => isToKept(key, text) === areToKept && leftover.hasJump(key, text),
+    },
+  };
 }
 
 const leftovers = "leftovers of IPVS mode";

@@ -297,6 +297,33 @@ it("a virtual server that a third party creates after a change of mode stays for
   await node.stop();
 });
 
+it("connections through a load balancer with source ranges continue after a change to iptables mode", async () => {
+  const node = new FakeNode({});
+  const slice = endpointSlice({ endpoints: [endpoint("10.244.1.10")] });
+  const spec = { loadBalancerSourceRanges: ["192.0.2.0/24"] };
+  const status = { loadBalancer: { ingress: [{ ip: "203.0.113.5", ipMode: "VIP" }] } };
+  const limited = service({ type: "LoadBalancer", spec, status });
+  node.source.apply(...([limited, slice] as unknown as readonly NamedObject[]));
+  await node.start();
+  await node.settle();
+  node.connect(1);
+  await node.stop();
+  await node.reconfigure({ "proxy-mode": "iptables" });
+  await node.start();
+  await node.settle();
+  await node.wait(2_000);
+  const { ipvs, iptables } = await node.state();
+  assert.match(ipvs ?? "", /-A -t 203\.0\.113\.5:80/);
+  // In this mode, the chain drops all packets to the load balancer that are not in state NEW, too.
+  assert.match(iptables ?? "", /-A KUBE-PROXY-FIREWALL -d 203\.0\.113\.5\/32 .*-j DROP/);
+  const jumps = iptables?.match(/^-A (?:INPUT|FORWARD) .*-j KUBE-PROXY-FIREWALL$/gm);
+  assert.deepEqual(
+    jumps?.filter((jump) => !jump.includes("--ctstate NEW")),
+    [],
+  );
+  await node.stop();
+});
+
 function objectsWithNodePort(): readonly NamedObject[] {
   const ports = [{ name: "http", protocol: "TCP", port: 80, targetPort: 8080, nodePort: 30_080 }];
   const slice = endpointSlice({ endpoints: [endpoint("10.244.1.10")] });
