@@ -1,5 +1,6 @@
 import { hasAllRules } from "../../reconcile/report.ts";
 import { onceSynced } from "../leftovers/once-synced.ts";
+import { mayBeInUse } from "../leftovers/remove-leftovers.ts";
 import { BackendWatch } from "../node/backend-watch.ts";
 import { rememberServers } from "../node/node-network.ts";
 import { startingEvent } from "../report/events.ts";
@@ -50,7 +51,8 @@ export async function runMode<M extends BegunMode>(
     if (mode.removeLeftovers === undefined) return true;
     await loop.settled();
     const isGone = await mode.removeLeftovers(stopped.signal);
-    if (isGone && !stopped.signal.aborted) modeRecord?.tidied(config.mode);
+    // Leftovers that another proxy may use were not removed.
+    if (isGone && !stopped.signal.aborted && !mayBeInUse(config)) modeRecord?.tidied(config.mode);
     return isGone;
   });
   const backendWatch = iptables && new BackendWatch(iptables, parts, config.verificationPeriodMs);

@@ -268,9 +268,14 @@ describe("a change of mode", () => {
   });
 
   it("removes nothing if another proxy may be running, or in observe-only mode", async () => {
+    const tidied: string[] = [];
+    const modeRecord = {
+      ...{ ...noEarlierRuns, earlier: new Set(["ipvs"]), begin() {} },
+      tidied: (mode: string) => void tidied.push(mode),
+    } as unknown as ModeRecord;
     for (const flag of ["kube-ipvs-ignore-running-kube-proxy", "kube-ipvs-observe-only"]) {
-      await start("iptables", { [flag]: "true" });
-      assert.equal(kernel.ipvs.peek().length, 2);
+      await start("iptables", { [flag]: "true" }, modeRecord);
+      assert.deepEqual([kernel.ipvs.peek().length, tidied], [2, []]);
       await daemon.stop();
     }
   });
