@@ -153,6 +153,17 @@ function leftoverParts(
     const leftoverModes = { modes, current, ...emptied };
     parts.push(() => [rulesRemoval(kernel, kernel.iptables, config, leftoverModes)]);
   }
+  if (!hasOthers && current === "ipvs" && earlier.has("ipvs")) {
+    // Old rules of the same mode refuse connections to new ports. Chains that iptables mode also has may be another
+    // proxy's.
+    const onlyOfIpvs = { modes: ["ipvs"], current: "iptables" } as const;
+    parts.push(async () => [
+      ...((await kernel.unusedBackends?.()) ?? []).map((one) =>
+        rulesRemoval(kernel, one, config, onlyOfIpvs),
+      ),
+      ...tableRemoval(kernel),
+    ]);
+  }
   if (!hasOthers) return parts;
   parts.push(() => unusedRemovals(kernel, config, ["ipvs", "userspace", ...ofIptables]));
   const what = "tables of kube-proxy's nftables mode";

@@ -11,13 +11,14 @@ import { openState } from "../../../src/daemon/process/state-file.ts";
 import { ProxyHealth } from "../../../src/daemon/report/proxy-health.ts";
 import { type Daemon, startDaemon } from "../../../src/daemon/start.ts";
 import type { Flow } from "../../../src/state/flow.ts";
+import { fatesOf } from "../../support/exposure/judge.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
 import { runCommand } from "../../support/fake-kernel/operator-commands.ts";
 import { iptablesText } from "../../support/fake-kernel/state-text.ts";
 import { FakeNode } from "../../support/fake-node.ts";
 import { MemorySource, type NamedObject } from "../../support/memory-source.ts";
-import { endpoint, endpointSlice, service } from "../../support/objects.ts";
+import { endpoint, endpointSlice, service, servicePort } from "../../support/objects.ts";
 import { RecordingLogger } from "../../support/recording-logger.ts";
 import { silentMetrics } from "../../support/silent-metrics.ts";
 import { load } from "../config/loading.ts";
@@ -280,6 +281,34 @@ describe("a change of mode", () => {
     }
   });
 });
+
+for (const [from, to] of [
+  ["nftables", "iptables"],
+  ["iptables", "nftables"],
+] as const) {
+  it(`a new port is served after a move from ${from} to ${to} beside another proxy`, async () => {
+    const flags = { "kube-ipvs-ignore-running-kube-proxy": "true" };
+    const node = new FakeNode({ ...flags, "kube-ipvs-rules": from });
+    const slice = endpointSlice({ endpoints: [endpoint("10.244.1.10")] });
+    node.source.apply(...([service(), slice] as unknown as readonly NamedObject[]));
+    await node.start();
+    await node.settle();
+    await node.stop();
+    await node.reconfigure({ ...flags, "kube-ipvs-rules": to });
+    await node.start();
+    await node.settle();
+    await node.wait(2_000);
+    const ports = [servicePort({ port: 81 })];
+    node.source.apply(service({ ports }) as unknown as NamedObject);
+    await node.settle();
+    const packet = {
+      ...{ family: "IPv4", protocol: "TCP", port: 81, isFromNode: false, inLink: "eth0" },
+      ...{ source: podAddress, destination: address, isBridged: false },
+    } as const;
+    assert.deepEqual(fatesOf(node.kernel, [packet]), ["endpoint"]);
+    await node.stop();
+  });
+}
 
 it("a virtual server that a third party creates after a change of mode stays foreign when IPVS mode returns", async () => {
   const node = new FakeNode({});
