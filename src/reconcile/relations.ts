@@ -11,7 +11,7 @@
  * | entry of KUBE-LOAD-BALANCER | the limits of its address and port | lifetime |
  * | virtual server | the entries that identify it as ours | create |
  * | virtual server, also for tunnels | the limits of its address and port | lifetime |
- * | real server | its virtual server | create |
+ * | real server | its virtual server, and the limits of that virtual server | create |
  * | address | kube-ipvs0 | create |
  * | address | the address guard; any one of its virtual servers; those of its port ranges | lifetime |
  * | link that receives tunneled packets | the tunnel chains, the jumps to them, the set of Nodes | lifetime |
@@ -194,7 +194,11 @@ export class Relations {
     } else if (dependent.type === "virtual-server") {
       yield* this.#marksOf(dependent);
     } else if (dependent.type === "real-server") {
-      yield { subject: { type: "virtual-server", virtualServer: dependent.virtualServer } };
+      const { virtualServer } = dependent;
+      const server = { type: "virtual-server", virtualServer } as const;
+      yield { subject: server };
+      // The virtual server may remain from an open Service until it is withdrawn.
+      yield* this.#needsForLife(server);
     } else if (dependent.type === "address") {
       yield { subject: { type: "link", link: dummyLinkName } };
     }

@@ -3,6 +3,7 @@
  */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
+import { toServiceName } from "../../../src/base/service-name.ts";
 import { foldDone } from "../../../src/reconcile/kinds/kinds.ts";
 import { CachedRules } from "../../../src/reconcile/observed/cached-rules.ts";
 import { CachedState } from "../../../src/reconcile/observed/cached-state.ts";
@@ -76,6 +77,24 @@ describe("a Service whose source ranges the kernel rejects", () => {
     assert.equal(failures.length, 1);
     assert.ok(isServed());
   });
+});
+
+it("a Service whose source ranges the kernel rejects gets no endpoints at the address of an open one", async () => {
+  const taker = { ...closed, name: toServiceName("default/taker"), clusterIps: [ip("10.96.0.12")] };
+  const { operations } = bench.kernel;
+  const isLimit = isAddOf("KUBE-LOAD-BALANCER-FW");
+  bench.drop(open.name);
+  bench.put(taker, [endpointRecord("10.244.2.12")]);
+  operations.loseRequestWhere(isLimit);
+  const heal = operations.failWhere(isLimit, noMemory);
+  for (let time = 0; time < 2; time += 1) {
+    const writes = await bench.writes();
+    assert.doesNotMatch(writes.join(), /203\.0\.113\.10:80 -> 10\.244\.2\.12/);
+  }
+  heal();
+  await bench.clock.advance(2_000);
+  await bench.sync();
+  assert.match(bench.state(), /-a -t 203\.0\.113\.10:80 -r 10\.244\.2\.12:8080/);
 });
 
 describe("a Service with source ranges", () => {
