@@ -99,6 +99,24 @@ describe("other Nodes", () => {
   });
 });
 
+it("an empty list of Nodes admits no external IP", async () => {
+  for (const isStart of [true, false]) {
+    const stage = new Stage();
+    if (!isStart) await stage.listed();
+    stage.nodes = new Map();
+    const added = ip("192.168.10.99");
+    if (isStart) await stage.listed(claiming(added));
+    else stage.others.noteService(undefined, claiming(added));
+    await stage.clock.advance(60_000);
+    assert.deepEqual(stage.unchecked, [added]);
+    assert.equal(stage.others.hasFailed, true);
+    stage.nodes = nodeRecords({ ...cluster, "node-3": [added] });
+    await stage.clock.advance(1_200_000);
+    assert.deepEqual([stage.unchecked, stage.reserved.includes(added)], [[], true]);
+    stage.others.stop();
+  }
+});
+
 describe("a daemon whose Services name another Node's address", () => {
   for (const policy of ["serve", "refuse"]) {
     it(`neither binds nor serves it, from the first sync on, with reservedAddresses: ${policy}, and serves it when that Node is gone`, async () => {
