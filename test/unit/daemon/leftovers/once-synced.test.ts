@@ -7,7 +7,7 @@ import { RecordingLogger } from "../../../support/recording-logger.ts";
 describe("the removal of leftovers after the first sync", () => {
   for (const [isStopped, logged] of [
     [true, []],
-    [false, ["Background work failed"]],
+    [false, ["Cannot remove leftovers, retrying"]],
   ] as const) {
     it(`${isStopped ? "does not log" : "logs"} an error ${isStopped ? "after" : "before"} the program stops`, async () => {
       const clock = new FakeClock();
@@ -24,4 +24,18 @@ describe("the removal of leftovers after the first sync", () => {
       );
     });
   }
+
+  it("is repeated each minute after an error", async () => {
+    const clock = new FakeClock();
+    const stop = new AbortController();
+    let count = 0;
+    const remove = async (): Promise<boolean> => {
+      count += 1;
+      if (count < 3) throw new Error("ENOBUFS");
+      return true;
+    };
+    onceSynced({ clock, log: new RecordingLogger(), stop: stop.signal }, remove)();
+    await clock.advance(600_000);
+    assert.equal(count, 3);
+  });
 });
