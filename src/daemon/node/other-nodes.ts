@@ -293,7 +293,8 @@ export class OtherNodes {
   async #list(signal: AbortSignal, labels: ReadonlySet<string>): Promise<Nodes | undefined> {
     try {
       const nodes = await this.#parts.source.listNodes?.(signal, labels);
-      if (nodes?.size === 0) throw new Error("the list of Nodes is empty, but every cluster has Nodes");
+      if (nodes?.size === 0)
+        throw new Error("the list of Nodes is empty, but every cluster has Nodes");
       this.#hasFailed = false;
       return nodes;
     } catch (error) {

@@ -10,6 +10,7 @@ import { type ModeRecord, modeRecordIn } from "../../../src/daemon/process/mode-
 import { openState } from "../../../src/daemon/process/state-file.ts";
 import { ProxyHealth } from "../../../src/daemon/report/proxy-health.ts";
 import { type Daemon, startDaemon } from "../../../src/daemon/start.ts";
+import type { Packet } from "../../../src/explain/packet/packet.ts";
 import type { Flow } from "../../../src/state/flow.ts";
 import { fatesOf } from "../../support/exposure/judge.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
@@ -301,10 +302,16 @@ for (const [from, to] of [
     const ports = [servicePort({ port: 81 })];
     node.source.apply(service({ ports }) as unknown as NamedObject);
     await node.settle();
-    const packet = {
-      ...{ family: "IPv4", protocol: "TCP", port: 81, isFromNode: false, inLink: "eth0" },
+    const packet: Packet = {
+      ...({
+        family: "IPv4",
+        protocol: "TCP",
+        port: 81,
+        isFromNode: false,
+        inLink: "eth0",
+      } as const),
       ...{ source: podAddress, destination: address, isBridged: false },
-    } as const;
+    };
     assert.deepEqual(fatesOf(node.kernel, [packet]), ["endpoint"]);
     await node.stop();
   });
