@@ -66,10 +66,12 @@ export class NotReadyTaint {
     const { clock, log } = this.#dependencies;
     const { signal } = this.#abort;
     while (this.#indexes.length > 0 && !signal.aborted) {
+      const removed = this.#indexes;
       const status = await this.#attempt();
       if (status === 200) {
         log.info("Removed taint from Node", { taint: notReadyTaint });
-        this.#indexes = none;
+        // The taint may have been added again before the answer arrived.
+        if (this.#indexes === removed) this.#indexes = none;
       } else if (!signal.aborted) {
         await sleep(clock, this.#noteFailure(status), signal);
       }

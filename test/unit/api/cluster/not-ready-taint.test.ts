@@ -77,6 +77,17 @@ describe("the taint kube-ipvs/not-ready", () => {
     assert.equal(connection.requests.length, 2);
   });
 
+  it("is removed again if it is added before the answer to the patch arrives", async () => {
+    taint.noteReady();
+    taint.noteNode(nodeWith(0));
+    await clock.advance(0);
+    taint.noteNode(nodeWith());
+    taint.noteNode(nodeWith(1));
+    await answer(200);
+    assert.equal(connection.requests.length, 2);
+    assert.match(connection.latest.write?.body ?? "", /"\/spec\/taints\/1"/);
+  });
+
   for (const status of [409, 422]) {
     it(`is removed at its new position a second after a conflict (${status}), which is not a problem`, async () => {
       taint.noteReady();
