@@ -42,7 +42,8 @@ interface Target {
   readonly request: WeightRequest;
   answer: WeightAnswer;
   failures: number;
-  dueMs: number;
+  /** When the endpoint was last asked. For a new target, a time within the period before now. */
+  askedMs: number;
 }
 
 interface AskedService {
@@ -63,7 +64,7 @@ export class WeightAnswers {
    * many endpoints does not delay the other namespaces.
    */
   readonly #queues = new Map<string, Map<ServiceAddress, Target>>();
-  /** Services with changed weights, and when they will be planned. */
+  /** Services with changed weights that are not planned yet, and since when. */
   readonly #changed = new Map<ServiceName, number>();
   /** Weights that an earlier run recorded, for endpoints that this run has not planned yet. */
   readonly #recalled: Map<string, number>;
@@ -135,7 +136,7 @@ export class WeightAnswers {
       ...{ service, request },
       answer: known?.answer ?? this.#recall(key) ?? {},
       failures: 0,
-      dueMs: this.#context.clock.monotonicMs() + this.#offset * this.#periodMs,
+      askedMs: this.#context.clock.monotonicMs() + (this.#offset - 1) * this.#periodMs,
     };
     this.#isOutdated = true;
     this.#recalled.delete(key);
@@ -181,9 +182,9 @@ export class WeightAnswers {
       found = false;
       for (const [namespace, queue] of [...this.#queues]) {
         const [next] = queue;
-        if (next === undefined || next[1].dueMs > nowMs) continue;
+        if (next === undefined || next[1].askedMs + this.#periodMs > nowMs) continue;
         const [key, target] = next;
-        target.dueMs = nowMs + this.#periodMs;
+        target.askedMs = nowMs;
         queue.delete(key);
         this.#queues.delete(namespace);
         this.#queues.set(namespace, queue.set(key, target));
@@ -212,14 +213,16 @@ export class WeightAnswers {
 
   #noteChange(service: ServiceName): void {
     if (this.#changed.has(service)) return;
-    const earliestMs = (this.#services.get(service)?.changedMs ?? 0) + this.#periodMs;
-    const nowMs = this.#context.clock.monotonicMs();
-    this.#changed.set(service, Math.max(nowMs + gatherMs, earliestMs));
+    this.#changed.set(service, this.#context.clock.monotonicMs());
   }
 
   #reportChanges(): void {
     const nowMs = this.#context.clock.monotonicMs();
-    const due = [...this.#changed].filter(([, dueMs]) => dueMs <= nowMs).map(([name]) => name);
+    const isDue = ([name, notedMs]: readonly [ServiceName, number]): boolean => {
+      const plannedMs = this.#services.get(name)?.changedMs ?? Number.NEGATIVE_INFINITY;
+      return nowMs >= Math.max(notedMs + gatherMs, plannedMs + this.#periodMs);
+    };
+    const due = [...this.#changed].filter(isDue).map(([name]) => name);
     for (const name of due) {
       this.#changed.delete(name);
       const service = this.#services.get(name);

@@ -8,10 +8,10 @@ import { FakeClock } from "../../../support/fake-clock.ts";
 import { RecordingLogger } from "../../../support/recording-logger.ts";
 import { ip } from "../../../support/records.ts";
 
-const periodMs = 10_000;
 const page = { port: 8080, path: "/weight" };
 
 let clock: FakeClock;
+let periodMs: number;
 let asked: string[];
 let changes: (readonly string[])[];
 let counts: readonly number[];
@@ -21,6 +21,7 @@ let weights: Record<string, number>;
 
 beforeEach(() => {
   clock = new FakeClock();
+  periodMs = 10_000;
   [asked, changes, counts, kept, weights] = [[], [], [], [], {}];
 });
 
@@ -146,6 +147,18 @@ describe("answers about weights", () => {
     assert.deepEqual(answers.answerOf("default/web", ip("10.0.0.1")), { weight: 7 });
     await clock.advance(60_000);
     assert.deepEqual(asked, []);
+  });
+
+  it("are asked for sooner if the period becomes shorter", async () => {
+    periodMs = 3_600_000;
+    const answers = build();
+    note(answers, "default/web", "10.0.0.1");
+    await clock.advance(1_000);
+    weights = { "10.0.0.1": 10 };
+    periodMs = 10_000;
+    await clock.advance(20_000);
+    assert.equal(asked.length, 3);
+    assert.equal(changes.length, 1);
   });
 
   it("are no longer asked for after the run", async () => {
