@@ -141,6 +141,7 @@ export class WeightAnswers {
     this.#isOutdated = true;
     this.#recalled.delete(key);
     this.#targets.set(key, target);
+    queue.delete(key);
     this.#queues.set(namespace, queue.set(key, target));
   }
 

@@ -12,6 +12,7 @@ const page = { port: 8080, path: "/weight" };
 
 let clock: FakeClock;
 let periodMs: number;
+let offset: number;
 let asked: string[];
 let changes: (readonly string[])[];
 let counts: readonly number[];
@@ -21,7 +22,7 @@ let weights: Record<string, number>;
 
 beforeEach(() => {
   clock = new FakeClock();
-  periodMs = 10_000;
+  [periodMs, offset] = [10_000, 0];
   [asked, changes, counts, kept, weights] = [[], [], [], [], {}];
 });
 
@@ -31,7 +32,7 @@ function build(recalled: Readonly<Record<string, number>> = {}, isReadOnly = fal
     log: new RecordingLogger(),
     isReadOnly,
     periodMs: () => periodMs,
-    random: () => 0,
+    random: () => offset,
     ask: ({ address }): Promise<AskedWeight> => {
       asked.push(address);
       const weight = weights[address];
@@ -147,6 +148,23 @@ describe("answers about weights", () => {
     assert.deepEqual(answers.answerOf("default/web", ip("10.0.0.1")), { weight: 7 });
     await clock.advance(60_000);
     assert.deepEqual(asked, []);
+  });
+
+  it("are asked for in time, although the page of another Service in the namespace keeps changing", async () => {
+    offset = 0.5;
+    const answers = build();
+    note(answers, "default/web", "10.0.0.1");
+    note(answers, "default/other", "10.0.0.2");
+    for (let turn = 0; turn < 20; turn++) {
+      const [request] = requests("10.0.0.1");
+      if (request === undefined) throw new Error("no request");
+      answers.note({
+        ...{ service: "default/web", family: "IPv4", servicePorts: [] },
+        weightRequests: [{ ...request, path: `/weight/${turn}` }],
+      });
+      await clock.advance(1_000);
+    }
+    assert.ok(asked.includes("10.0.0.2"));
   });
 
   it("are asked for sooner if the period becomes shorter", async () => {
