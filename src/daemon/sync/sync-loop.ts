@@ -107,6 +107,7 @@ export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
     });
     const ejections: Ejections = new Ejections({
       ...{ clock, log: parts.log, ipvs: kernel.ipvs, isReadOnly, onChange: replan },
+      isPlanned: () => this.#lastGoal !== undefined,
       ...(canConnect && { canConnect }),
       ...(ejectionRecord && { record: ejectionRecord }),
       onCount: (ejected) => reporter.noteWeightSignals({ ejected }),

@@ -51,6 +51,8 @@ export interface EjectionsContext {
   readonly record?: NumberRecord;
   /** If true, nothing is checked, and only recorded ejections apply. */
   readonly isReadOnly: boolean;
+  /** Whether all Services have been planned since startup. Until then, nothing is checked or forgotten. */
+  readonly isPlanned: () => boolean;
   /** Called when the weights of this Service must be planned again. */
   readonly onChange: (service: ServiceName) => void;
   readonly onCount: (ejected: number) => void;
@@ -122,6 +124,7 @@ export class Ejections {
   }
 
   async #check(): Promise<NextRun> {
+    if (!this.#context.isPlanned()) return "paced";
     await this.#tryEjected();
     const watched = this.#takeNext();
     const ids = watched.flatMap(({ servers }) => servers.map(({ virtualServer }) => virtualServer));

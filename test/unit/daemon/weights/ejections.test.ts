@@ -21,10 +21,12 @@ let broken: Set<number>;
 let tried: number[];
 let changes: number;
 let count: number;
+let isPlanned: boolean;
 let kept: readonly (readonly [string, number])[];
 
 beforeEach(() => {
   clock = new FakeClock();
+  isPlanned = true;
   [traffic, broken, tried, changes, count, kept] = [[], new Set(), [], 0, 0, []];
 });
 
@@ -42,6 +44,7 @@ function start(recalled: Readonly<Record<string, number>> = {}, isReadOnly = fal
   ejections = new Ejections({
     clock,
     isReadOnly,
+    isPlanned: () => isPlanned,
     log: new RecordingLogger(),
     ipvs: { listRealServerTraffic: (ids) => Promise.resolve(ids.map(rowsOf)) },
     canConnect: ({ address }) => {
@@ -236,6 +239,18 @@ describe("an ejected endpoint", () => {
     broken.clear();
     await clock.advance(6_000);
     assert.deepEqual(ejected(), []);
+  });
+
+  it("stays ejected after a restart until its Service is planned, however long that takes", async () => {
+    ejections.stop();
+    const late = realServerKey({ address: ip("10.0.9.9"), port: 80 });
+    isPlanned = false;
+    start({ [`default/late ${late}`]: 1 });
+    await clock.advance(60_000);
+    assert.equal(ejections.isEjected("default/late", late), true);
+    isPlanned = true;
+    await clock.advance(6_000);
+    assert.equal(ejections.isEjected("default/late", late), false);
   });
 
   it("stays ejected in a run that only reads", async () => {
