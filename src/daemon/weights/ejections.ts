@@ -142,7 +142,7 @@ export class Ejections {
     });
     this.#triesLeft = mostTries;
     await Promise.all(judged.map(({ one, suspects }) => this.#confirm(one, suspects)));
-    return this.#watched.size === 0 ? "stop" : "paced";
+    return this.#watched.size + this.#ejections.size === 0 ? "stop" : "paced";
   }
 
   /**

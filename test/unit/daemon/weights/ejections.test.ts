@@ -21,12 +21,14 @@ let broken: Set<number>;
 let tried: number[];
 let changes: number;
 let count: number;
+/** If defined, attempts to connect wait for this result. */
+let connecting: Promise<boolean> | undefined;
 let isPlanned: boolean;
 let kept: readonly (readonly [string, number])[];
 
 beforeEach(() => {
   clock = new FakeClock();
-  isPlanned = true;
+  [isPlanned, connecting] = [true, undefined];
   [traffic, broken, tried, changes, count, kept] = [[], new Set(), [], 0, 0, []];
 });
 
@@ -50,7 +52,7 @@ function start(recalled: Readonly<Record<string, number>> = {}, isReadOnly = fal
     canConnect: ({ address }) => {
       const number = Number(address.split(".").at(-1));
       tried.push(number);
-      return Promise.resolve(!broken.has(number));
+      return connecting ?? Promise.resolve(!broken.has(number));
     },
     record: {
       recalled: new Map(Object.entries(recalled)),
@@ -230,6 +232,17 @@ describe("an ejected endpoint", () => {
     note();
     await clock.advance(6_000);
     assert.deepEqual([count, kept], [0, []]);
+  });
+
+  it("is forgotten if the annotation is removed while this node tries to connect to it", async () => {
+    await clock.advance(26_000);
+    const failing = Promise.withResolvers<boolean>();
+    connecting = failing.promise;
+    await clock.advance(5_000);
+    note(0);
+    failing.resolve(false);
+    await clock.advance(6_000);
+    assert.deepEqual([count, kept, clock.pendingTimers], [0, [], 0]);
   });
 
   it("stays ejected after a restart and is then tried", async () => {
