@@ -28,12 +28,16 @@ export function weightsOf(
   if (slowStartMs > 0 && rampsWeights(scheduler)) {
     // Multiply all weights by `rampSteps`, even if no endpoint is new, so that a ramp changes only the weight of the
     // new endpoint.
-    result = result.map((weight, index) => {
+    const full = limited(
+      result.map((weight) => weight * rampSteps),
+      largestWeight,
+    );
+    result = full.map((weight, index) => {
       const address = endpoints[index]?.address;
-      return weight * ((address && facts.rampStep(address)) ?? rampSteps);
+      const step = (address && facts.rampStep(address)) ?? rampSteps;
+      return Math.ceil((weight * step) / rampSteps);
     });
   }
-  result = result.map((weight) => Math.min(weight, largestWeight));
   return ejectionMsOf(tuning) === 0 ? result : withoutEjected(endpoints, result, facts);
 }
 
@@ -115,18 +119,20 @@ export function belongsTo({ slice, zone }: Endpoint, { by, name }: Canary): bool
   return (by === "slice" ? slice : zone) === name;
 }
 
-/**
- * Reduces weights to the smallest integers with the same proportions, limited to what the kernel accepts. Weights above
- * 0 do not become 0.
- */
+/** Reduces weights to the smallest integers with the same proportions that leave room for a slow start. */
 function reduced(weights: readonly number[]): number[] {
   const divisor = weights.reduce(greatestCommonDivisor, 0);
-  const largest = Math.max(...weights) / divisor;
-  const room = largestWeight / rampSteps;
-  const scale = largest > room ? room / largest : 1;
-  return weights.map((weight) =>
-    weight === 0 ? 0 : Math.max(1, Math.round((weight / divisor) * scale)),
+  return limited(
+    weights.map((weight) => weight / divisor),
+    largestWeight / rampSteps,
   );
+}
+
+/** Scales weights down to at most `most`. Weights above 0 do not become 0. */
+function limited(weights: readonly number[], most: number): number[] {
+  const largest = weights.reduce((one, other) => Math.max(one, other), 0);
+  const scale = largest > most ? most / largest : 1;
+  return weights.map((weight) => (weight === 0 ? 0 : Math.max(1, Math.round(weight * scale))));
 }
 
 function greatestCommonDivisor(one: number, other: number): number {

@@ -96,6 +96,17 @@ describe("weights of real servers", () => {
     });
   });
 
+  it("keep their proportions and their slow start if ten times the weight is too large", () => {
+    const endpoints = endpointsOf(slice("a", 1, 1, "60000"), slice("b", 2, 1, "20000"));
+    const tuning = { weights: "slice", slowStartMs: 30_000 } as const;
+    const [large = 0, small = 0] = weights(endpoints, tuning);
+    assert.ok(large <= largestWeight && Math.abs(large / small - 3) < 0.01, `${large} ${small}`);
+    const rampStep = (address: string) => (address === endpoints[0]?.address ? 1 : undefined);
+    const [growing = 0, other] = weights(endpoints, tuning, { rampStep });
+    assert.ok(Math.abs(growing / large - 0.1) < 0.01, `${growing} of ${large}`);
+    assert.equal(other, small);
+  });
+
   it("are 0 for ejected endpoints, as long as at most a third of the endpoints have weight 0", () => {
     const sizes = fc.integer({ min: 1, max: 50 });
     fc.assert(
