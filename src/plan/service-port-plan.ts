@@ -38,7 +38,14 @@ import { type Preference, preferenceFor } from "./preference.ts";
 import { admitsNode, type PlannedSetEntry, setEntriesOf } from "./set-entries.ts";
 import { spreadByNode } from "./spread.ts";
 import { noTuningFacts, type TuningFacts } from "./tuning-facts.ts";
-import { isTunneled, localEndpoints, servingNodes, throughNodes, tunnelServer } from "./tunnels.ts";
+import {
+  isTunneled,
+  localEndpoints,
+  otherNode,
+  servingNodes,
+  throughNodes,
+  tunnelServer,
+} from "./tunnels.ts";
 import { weightsOf } from "./weights.ts";
 
 /** A desired virtual server, with its real servers in this node's creation order (see spread.ts). */
@@ -230,12 +237,12 @@ function tunnelServersOf(
 ): readonly PlannedVirtualServer[] {
   const { options, tuning, facts = noTuningFacts, tunnelMarks: marks } = context;
   if (marks === undefined) return none;
-  const { nodeAddresses } = facts;
+  const addressOf = otherNode(facts.nodeAddresses, port.family, options);
   const local = localEndpoints(endpoints);
   const all = realServersOf(cluster, tuning, facts);
   const out = {
-    realServers: throughNodes(all, cluster, nodeAddresses),
-    stillServing: new Set([...serving, ...servingNodes(endpoints, port.family, nodeAddresses)]),
+    realServers: throughNodes(all, cluster, addressOf),
+    stillServing: new Set([...serving, ...servingNodes(endpoints, addressOf)]),
   };
   const into = { realServers: realServersOf(local, tuning, facts), stillServing: serving };
   const isStrict = options.edges?.strictSourceRanges === true;

@@ -5,7 +5,7 @@
  */
 
 import type { ServiceRecord } from "../api/objects.ts";
-import { familyOf, type HostPort, type IpFamily } from "../base/ip.ts";
+import { familyOf, type HostPort, type IpAddress, type IpFamily } from "../base/ip.ts";
 import { none } from "../base/none.ts";
 import { schedulerFlagBits } from "../base/scheduler.ts";
 import { tunnelName } from "../model/annotations.ts";
@@ -26,7 +26,20 @@ import { rangeMark } from "./port-ranges.ts";
 import type { PlannedVirtualServer } from "./service-port-plan.ts";
 import type { TuningFacts } from "./tuning-facts.ts";
 
-type NodeAddresses = TuningFacts["nodeAddresses"];
+/** Returns the address of another Node to which packets may be tunneled. */
+type NodeAddress = (nodeName: string) => IpAddress | undefined;
+
+/**
+ * Finds other Nodes' addresses. Those that this node has are omitted, such as the address of its own earlier Node
+ * object, because the kernel would deliver the packets to processes on this node.
+ */
+export function otherNode(
+  nodes: TuningFacts["nodeAddresses"],
+  family: IpFamily,
+  { nodeAddresses: own }: Pick<FamilyOptions, "nodeAddresses">,
+): NodeAddress {
+  return (name) => nodes.get(name)?.find((one) => familyOf(one) === family && !own.has(one));
+}
 
 /**
  * Whether packets to the frontend are forwarded through tunnels. The other node must handle the destination address.
@@ -47,14 +60,13 @@ export function isTunneled(
 export function throughNodes(
   realServers: readonly RealServer[],
   endpoints: readonly Endpoint[],
-  nodes: NodeAddresses,
+  addressOf: NodeAddress,
 ): readonly RealServer[] {
   const byKey = new Map(endpoints.map((endpoint) => [endpoint.key, endpoint]));
   const result = new Map<HostPort, RealServer>();
   for (const server of realServers) {
     const endpoint = byKey.get(realServerKey(server));
-    const node = endpoint?.isLocal === false ? nodes.get(endpoint.nodeName) : undefined;
-    const address = node?.find((one) => familyOf(one) === familyOf(server.address));
+    const address = endpoint?.isLocal === false ? addressOf(endpoint.nodeName) : undefined;
     if (address === undefined) {
       result.set(realServerKey(server), server);
       continue;
@@ -74,11 +86,10 @@ function byServerKey(one: RealServer, other: RealServer): number {
 /** Keys of nodes with an endpoint that is ready or still serving. Connections through these nodes may continue. */
 export function servingNodes(
   endpoints: readonly Endpoint[],
-  family: IpFamily,
-  nodes: NodeAddresses,
+  addressOf: NodeAddress,
 ): readonly HostPort[] {
   return endpoints.flatMap(({ isReady, isServing, nodeName }) => {
-    const address = nodes.get(nodeName)?.find((one) => familyOf(one) === family);
+    const address = addressOf(nodeName);
     const isUsed = (isReady || isServing) && address !== undefined;
     return isUsed ? [realServerKey({ address, port: 0 })] : [];
   });

@@ -56,9 +56,11 @@ function planned(
   endpoints: readonly EndpointRecord[],
   service: ServiceRecord = web(),
   options: PlanOptions = enabled,
+  addresses: typeof facts.nodeAddresses = nodeAddresses,
 ): DesiredState {
   const desired = new DesiredState();
-  for (const plan of planService(service.name, service, [sliceRecord(endpoints)], options, facts))
+  const known = { ...facts, nodeAddresses: addresses };
+  for (const plan of planService(service.name, service, [sliceRecord(endpoints)], options, known))
     desired.replace(plan.service, plan.family, plan.servicePorts);
   return desired;
 }
@@ -136,6 +138,13 @@ describe("tunnel forwarding", () => {
 
   it("keeps endpoints whose node has no known address", () => {
     const servers = serverOf(planned([...remote, onNode("10.244.9.5", "node-9")]), "out");
+    assert.ok(servers.includes("10.244.9.5:8080 weight 1 method 0"), servers.join("\n"));
+  });
+
+  it("keeps endpoints of an earlier Node that had this node's address, because the kernel would deliver the packets here", () => {
+    const earlier = new Map([...nodeAddresses, ["node-0", [ip("192.168.10.11")]]]);
+    const desired = planned([...remote, onNode("10.244.9.5", "node-0")], web(), enabled, earlier);
+    const servers = serverOf(desired, "out");
     assert.ok(servers.includes("10.244.9.5:8080 weight 1 method 0"), servers.join("\n"));
   });
 
