@@ -2,7 +2,7 @@
 import type { ServiceRecord } from "../api/objects.ts";
 import { parseDuration } from "../base/duration.ts";
 import { none } from "../base/none.ts";
-import { parsePortRanges } from "../base/port-range.ts";
+import { type PortRange, parsePortRanges } from "../base/port-range.ts";
 import {
   avoidsZeroWeights,
   honorsWeights,
@@ -178,6 +178,13 @@ export function requestedScheduler({ annotations }: Annotated): string | undefin
   if (annotations === undefined) return undefined;
   const given = givenAnnotations(annotations).find(({ meaning }) => meaning === schedulerName);
   return given === undefined ? undefined : readers[schedulerName]?.read(given.value)?.scheduler;
+}
+
+/** The port ranges that a Service requests. Empty if there are none, or if they are invalid. */
+export function requestedPortRanges(
+  annotations: NonNullable<Annotated["annotations"]>,
+): readonly PortRange[] {
+  return parsePortRanges(annotations[portRangeName] ?? "") ?? none;
 }
 
 /** The Node labels that determine which endpoints of a Service a node uses, and with which weights. */

@@ -10,6 +10,7 @@ import type {
 } from "../api/objects.ts";
 import { familyOf, type IpAddress, type IpFamily } from "../base/ip.ts";
 import { none } from "../base/none.ts";
+import { requestedPortRanges } from "./annotations.ts";
 import { endpointPortKey } from "./endpoints.ts";
 
 /** The number of kernel objects that a Service requests. It is the same on every node. */
@@ -17,6 +18,7 @@ export interface Demand {
   /**
    * Pairs of address and port. A node port counts once per family, no matter how many node addresses serve it. A pair
    * with a load-balancer IP counts once more for every {@link rangesPerFrontend} source ranges of its family, rounded up.
+   * Each rule for a port range counts, too: one for each address, protocol, port range and source range.
    */
   readonly frontends: number;
   /** Endpoints of these frontends. An endpoint behind three frontends counts three times. */
@@ -51,13 +53,14 @@ export interface AdmittedService {
 export function demandOf(service: ServiceRecord, slices: readonly EndpointSliceRecord[]): Demand {
   const nodePorts = service.ports.filter(({ nodePort }) => nodePort !== 0).length;
   const counts = addressCounts(service);
+  const rules = portRangeRules(service);
   let frontends = 0;
   for (const count of Object.values(counts)) {
-    if (count > 0) frontends += count * service.ports.length + nodePorts;
+    if (count > 0) frontends += count * (service.ports.length + rules) + nodePorts;
   }
-  const rangeCostOf = rangeCosts(service);
+  const sourceCostOf = sourceCosts(service);
   for (const address of service.loadBalancerIps) {
-    if (counts[familyOf(address)] > 0) frontends += rangeCostOf(address) * service.ports.length;
+    if (counts[familyOf(address)] > 0) frontends += sourceCostOf(address, service.ports.length);
   }
   const portOf = portFinder(service);
   let endpoints = 0;
@@ -90,8 +93,9 @@ export function admit({ service, slices }: AdmittedService, share: Demand): Admi
 }
 
 function admitFrontends(service: ServiceRecord, most: number): ServiceRecord {
-  let left = most;
   const families = service.clusterIps.map(familyOf);
+  const rules = portRangeRules(service);
+  let left = most - families.length * rules;
   const ports = service.ports.filter(({ nodePort }) => {
     left -= families.length * (nodePort === 0 ? 1 : 2);
     return left >= 0;
@@ -99,15 +103,15 @@ function admitFrontends(service: ServiceRecord, most: number): ServiceRecord {
   if (ports.length < service.ports.length) left = 0;
   const fitting = (
     addresses: readonly IpAddress[],
-    rangeCostOf: (address: IpAddress) => number,
+    sourceCostOf: SourceCost,
   ): readonly IpAddress[] =>
     addresses.filter((address) => {
       // Without a cluster IP of the same family, the address has no frontends.
       if (!families.includes(familyOf(address))) return true;
-      left -= ports.length * (1 + rangeCostOf(address));
+      left -= ports.length + rules + sourceCostOf(address, ports.length);
       return ports.length > 0 && left >= 0;
     });
-  const loadBalancerIps = fitting(service.loadBalancerIps, rangeCosts(service));
+  const loadBalancerIps = fitting(service.loadBalancerIps, sourceCosts(service));
   return {
     ...service,
     ports,
@@ -116,11 +120,23 @@ function admitFrontends(service: ServiceRecord, most: number): ServiceRecord {
   };
 }
 
+type SourceCost = (address: IpAddress, portCount: number) => number;
+
 /** Returns a function that converts the source ranges of an address's family to a number of frontends. */
-function rangeCosts({ sourceRanges }: ServiceRecord): (address: IpAddress) => number {
+function sourceCosts(service: ServiceRecord): SourceCost {
   const counts = { IPv4: 0, IPv6: 0 };
-  for (const { address } of sourceRanges) counts[familyOf(address)] += 1;
-  return (address) => Math.ceil(counts[familyOf(address)] / rangesPerFrontend);
+  for (const { address } of service.sourceRanges) counts[familyOf(address)] += 1;
+  const rules = portRangeRules(service);
+  return (address, portCount) => {
+    const count = counts[familyOf(address)];
+    return Math.ceil(count / rangesPerFrontend) * portCount + count * rules;
+  };
+}
+
+/** Number of rules for port ranges at each address without source ranges. */
+function portRangeRules({ annotations, ports }: ServiceRecord): number {
+  const { length } = annotations === undefined ? none : requestedPortRanges(annotations);
+  return length === 0 ? 0 : length * new Set(ports.map(({ protocol }) => protocol)).size;
 }
 
 function admitEndpoints(

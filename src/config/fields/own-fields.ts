@@ -171,7 +171,7 @@ export const ownFields = [
     path: "kubeIpvs.serviceFrontendLimit",
     kind: "integer",
     default: "4096",
-    help: "maximum number of frontends per Service. A port counts once for each cluster IP, external IP and load-balancer IP, and once per IP family if it has a node port. If a load-balancer IP has source ranges, each of its ports counts once more for every 16 ranges or part of 16. Frontends beyond the limit are reported but not served; 0: no limit",
+    help: "maximum number of frontends per Service. A port counts once for each cluster IP, external IP and load-balancer IP, and once per IP family if it has a node port. If a load-balancer IP has source ranges, each of its ports counts once more for every 16 ranges or part of 16. A port range counts once for each address and protocol, and once more for each source range. Frontends beyond the limit are reported but not served; 0: no limit",
   },
   {
     path: "kubeIpvs.namespaceFrontendLimit",

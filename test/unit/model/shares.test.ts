@@ -132,6 +132,30 @@ describe("a Service above its limit", () => {
     assert.deepEqual(cluster.limited, ["a/big service-limit"]);
   });
 
+  it("counts a rule for each address, protocol, port range and source range", () => {
+    const cluster = new Cluster({ ...noLimits, service: { frontends: 100, endpoints: 20 } });
+    const loadBalancerIps = [ip("198.51.100.1")];
+    const ranged = (rangeCount: number): ServiceRecord =>
+      service("a/big", {
+        ...{ type: "LoadBalancer", loadBalancerIps, externalIps: [ip("203.0.113.1")] },
+        ports: [portRecord(), portRecord({ name: "udp", protocol: "UDP" })],
+        annotations: { "kube-ipvs.io/port-range": "80,1000-2000" },
+        sourceRanges: Array.from({ length: rangeCount }, (_, index) => ({
+          address: ip(`192.0.2.${index}`),
+          prefixLength: 32,
+        })),
+      });
+    cluster.put(ranged(19));
+    assert.deepEqual(cluster.limited, [], "3 addresses cost 3 * (2 + 4), and 19 ranges 4 + 4 * 19");
+    assert.deepEqual(cluster.tracker.service("a/big")?.loadBalancerIps, loadBalancerIps);
+    cluster.put(ranged(20));
+    assert.deepEqual(cluster.limited, ["a/big service-limit"]);
+    assert.deepEqual(cluster.tracker.service("a/big")?.externalIps, []);
+    cluster.put(ranged(250));
+    assert.deepEqual(cluster.tracker.service("a/big")?.loadBalancerIps, []);
+    assert.equal(cluster.tracker.service("a/big")?.ports.length, 2);
+  });
+
   it("uses the endpoints of its first slices by name, regardless of the order of events", () => {
     const slices = ["a/big-1", "a/big-2", "a/big-3"].map((name, slice) =>
       sliceRecord(
