@@ -25,6 +25,7 @@ import type { FamilyOptions, PlanOptions } from "./options.ts";
 import { rangeMark } from "./port-ranges.ts";
 import type { PlannedVirtualServer } from "./service-port-plan.ts";
 import type { TuningFacts } from "./tuning-facts.ts";
+import { limited } from "./weights.ts";
 
 /** Returns the address of another Node to which packets may be tunneled. */
 type NodeAddress = (nodeName: string) => IpAddress | undefined;
@@ -72,10 +73,12 @@ export function throughNodes(
       continue;
     }
     const key = realServerKey({ address, port: 0 });
-    const weight = Math.min((result.get(key)?.weight ?? 0) + server.weight, 65_535);
+    const weight = (result.get(key)?.weight ?? 0) + server.weight;
     result.set(key, { address, port: 0, weight, forwardingMethod: tunnelMethod });
   }
-  return [...result.values()].sort(byServerKey);
+  const servers = [...result.values()].sort(byServerKey);
+  const weights = limited(servers.map(({ weight }) => weight));
+  return servers.map((server, index) => ({ ...server, weight: weights[index] ?? 0 }));
 }
 
 /** An order that is the same on all nodes, because otherwise `mh` would not make the same choice on all nodes. */

@@ -28,10 +28,7 @@ export function weightsOf(
   if (slowStartMs > 0 && rampsWeights(scheduler)) {
     // Multiply all weights by `rampSteps`, even if no endpoint is new, so that a ramp changes only the weight of the
     // new endpoint.
-    const full = limited(
-      result.map((weight) => weight * rampSteps),
-      largestWeight,
-    );
+    const full = limited(result.map((weight) => weight * rampSteps));
     result = full.map((weight, index) => {
       const address = endpoints[index]?.address;
       const step = (address && facts.rampStep(address)) ?? rampSteps;
@@ -129,7 +126,7 @@ function reduced(weights: readonly number[]): number[] {
 }
 
 /** Scales weights down to at most `most`. Weights above 0 do not become 0. */
-function limited(weights: readonly number[], most: number): number[] {
+export function limited(weights: readonly number[], most: number = largestWeight): number[] {
   const largest = weights.reduce((one, other) => Math.max(one, other), 0);
   const scale = largest > most ? most / largest : 1;
   return weights.map((weight) => (weight === 0 ? 0 : Math.max(1, Math.round(weight * scale))));

@@ -141,6 +141,24 @@ describe("tunnel forwarding", () => {
     assert.ok(servers.includes("10.244.9.5:8080 weight 1 method 0"), servers.join("\n"));
   });
 
+  it("keeps the proportions of weights whose sum is too large", () => {
+    const service = web({
+      annotations: {
+        "kube-ipvs.io/forwarding": "tunnel",
+        "kube-ipvs.io/scheduler": "wrr",
+        "kube-ipvs.io/weights": "slice",
+      },
+    });
+    const desired = new DesiredState();
+    const slices = [sliceRecord(remote, { weightText: "60000" })];
+    for (const plan of planService(service.name, service, slices, enabled, facts))
+      desired.replace(plan.service, plan.family, plan.servicePorts);
+    assert.deepEqual(serverOf(desired, "out"), [
+      "192.168.10.12:0 weight 65535 method 2",
+      "192.168.10.13:0 weight 32768 method 2",
+    ]);
+  });
+
   it("keeps endpoints of an earlier Node that had this node's address, because the kernel would deliver the packets here", () => {
     const earlier = new Map([...nodeAddresses, ["node-0", [ip("192.168.10.11")]]]);
     const desired = planned([...remote, onNode("10.244.9.5", "node-0")], web(), enabled, earlier);
