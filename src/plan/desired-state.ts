@@ -89,8 +89,8 @@ export class DesiredState {
     return this.#claims.winner(key)?.planned;
   }
 
-  virtualServerKeys(): Iterable<ServerKey> {
-    return this.#claims.keys();
+  *virtualServerKeys(): Iterable<ServerKey> {
+    for (const key of this.#claims.keys()) if (this.virtualServer(key) !== undefined) yield key;
   }
 
   hasEntry(setName: string, entry: SetEntry): boolean {
@@ -252,7 +252,7 @@ export class DesiredState {
     previous: ServicePortPlan | undefined,
   ): void {
     if (!isSamePlanned(change)) this.#markServer(key, previous);
-    const [before, after] = [change.before?.planned.range, change.after?.planned.range];
+    const [before, after] = [change.before?.planned?.range, change.after?.planned?.range];
     if (after !== undefined) this.#ranges.set(key, after);
     else if (before !== undefined) this.#ranges.delete(key);
     const range = after ?? before;

@@ -1,5 +1,5 @@
 import { cidrText, type HostPort, type IpAddress } from "../base/ip.ts";
-import { none } from "../base/none.ts";
+import { none, sharedIfEmpty } from "../base/none.ts";
 import { isInRanges } from "../base/port-range.ts";
 import { isFlagOf, schedulerFlagBits } from "../base/scheduler.ts";
 import { type Endpoint, endpointPortKey } from "../model/endpoints.ts";
@@ -75,6 +75,11 @@ export interface ServicePortPlan {
   readonly addresses: readonly IpAddress[];
   /** External and load-balancer IPs that are not bound or not served, to protect the node. */
   readonly reserved: readonly ReservedAddress[];
+  /**
+   * Frontends within the Service's own port ranges. The virtual servers of the ranges serve them. They are claimed, so
+   * that no Service with a weaker claim takes them.
+   */
+  readonly covered: readonly AskedFrontend[];
   /** Frontends that are not served because other software on the node has the address. */
   readonly held: readonly AskedFrontend[];
   /** Frontends that this node itself must not use, because no source range contains its address. */
@@ -127,6 +132,7 @@ export function planServicePort(
     setEntries: setEntriesOf({ port, options }, requested, endpoints, isServed),
     addresses: requested.filter((frontend) => frontend.isBound).map((frontend) => frontend.address),
     reserved: reservedAddresses(port, options),
+    covered: sharedIfEmpty(requested.filter((frontend) => !isServed(frontend))),
     held: heldFrontends(port, options),
     deniedToNode: deniedToNode(port, frontends, options),
     hasNoLocalEndpoints: noLocalEndpoints(port, chosen),

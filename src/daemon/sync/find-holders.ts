@@ -14,10 +14,12 @@ export async function findHolders(
   desired: Pick<DesiredState, "claims" | "holdClaims">,
   ipvs: Pick<Ipvs, "readRealServers">,
 ): Promise<void> {
-  const undecided = desired.claims.undecided();
+  const undecided = desired.claims.undecided().flatMap(({ key, claims }) => {
+    const [id] = claims.flatMap(({ planned }) => planned?.virtualServer ?? []);
+    return id === undefined ? [] : [{ key, claims, id }];
+  });
   if (undecided.length === 0) return;
-  const ids = undecided.flatMap(({ claims: [first] }) => first?.planned.virtualServer ?? []);
-  const observed = await ipvs.readRealServers(ids);
+  const observed = await ipvs.readRealServers(undecided.map(({ id }) => id));
   const holders = undecided.flatMap(({ key, claims }, index): (readonly [ServerKey, Holder])[] => {
     const served = servedClaim(claims, observed[index] ?? []);
     return served === undefined ? [] : [[key, holderOf(served)]];
@@ -33,7 +35,7 @@ function servedClaim(
   // Ignores draining real servers: they may remain from a Service that gave up the address.
   const taking = new Set(observed.filter(({ weight }) => weight > 0).map(realServerKey));
   const isServed = ({ planned }: ServerClaim): boolean =>
-    planned.realServers.some((server) => taking.has(realServerKey(server)));
+    planned?.realServers.some((server) => taking.has(realServerKey(server))) === true;
   const [served, another] = claims.filter(({ rank }) => rank === claims[0]?.rank).filter(isServed);
   return another === undefined ? served : undefined;
 }

@@ -3,29 +3,38 @@ import { servedRangeText } from "../../state/served-range.ts";
 import { type ServerKey, sameVirtualServer, virtualServerKey } from "../../state/virtual-server.ts";
 import type { PlannedVirtualServer, ServicePortPlan } from "../service-port-plan.ts";
 import { type Claim, claimRanks } from "./claim.ts";
+import { claimsOf } from "./claimed-keys.ts";
 import { Claims, type WinnerChange } from "./claims.ts";
 
 /** One service port's claim to a virtual server. */
 export interface ServerClaim extends Claim {
   readonly plan: ServicePortPlan;
-  readonly planned: PlannedVirtualServer;
+  /** Undefined if the virtual server of the Service's own port range serves the address and port. */
+  readonly planned: PlannedVirtualServer | undefined;
 }
 
 /** All claims to virtual servers, by key. */
 export class ServerClaims extends Claims<ServerClaim> {
   /** Names port ranges by their address and ports, because their keys contain only a mark. */
   protected override textOf(key: ServerKey): string {
-    const range = this.winner(key)?.planned.range;
+    const range = this.winner(key)?.planned?.range;
     return range === undefined ? key : servedRangeText(range);
   }
 
   protected override claimsOf(
     plan: ServicePortPlan,
   ): readonly (readonly [ServerKey, ServerClaim])[] {
-    return plan.virtualServers.map((planned) => {
+    const covered = claimsOf(plan.servicePort, plan.covered).map(
+      ({ key, rank }): readonly [ServerKey, ServerClaim] => [
+        key,
+        { plan, planned: undefined, rank },
+      ],
+    );
+    const served = plan.virtualServers.map((planned): readonly [ServerKey, ServerClaim] => {
       const claim = { plan, planned, rank: claimRanks[planned.kind] };
       return [virtualServerKey(planned.virtualServer), claim];
     });
+    return covered.length === 0 ? served : [...served, ...covered];
   }
 }
 

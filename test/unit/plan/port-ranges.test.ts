@@ -191,6 +191,32 @@ describe("a port range", () => {
     );
   });
 
+  it("lets no Service with a weaker claim take the Service's own ports within the range", () => {
+    const [clusterIp = external] = voice().clusterIps;
+    const thief = voice({
+      name: "other/thief" as ServiceRecord["name"],
+      clusterIps: [ip("10.96.0.99")],
+      externalIps: [clusterIp],
+      annotations: {},
+    });
+    const key = toServerKey(`UDP ${clusterIp}:5060`);
+    for (const services of [
+      [voice(), thief],
+      [thief, voice()],
+    ]) {
+      const desired = planned(services);
+      assert.equal(desired.virtualServer(key), undefined);
+      assert.equal([...desired.virtualServerKeys()].includes(key), false);
+      assert.deepEqual([...desired.entries("KUBE-EXTERNAL-IP")], []);
+      const [lost] = desired.claims.lost().filter(({ virtualServer }) => virtualServer === key);
+      assert.equal(lost?.winner, "default/a:sip");
+    }
+    const stronger = { ...thief, externalIps: [], loadBalancerIps: [external] };
+    const desired = planned([voice({ externalIps: [external] }), stronger]);
+    const winner = desired.claimantOf(toServerKey("UDP 203.0.113.10:5060"));
+    assert.equal(winner, "other/thief:sip");
+  });
+
   it("is ignored and reported without kubeIpvs.portRangeMarks, or if it is invalid", () => {
     const [plan] = planService(voice().name, voice(), slices, planOptions());
     assert.deepEqual(
