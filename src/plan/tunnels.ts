@@ -5,7 +5,13 @@
  */
 
 import type { ServiceRecord } from "../api/objects.ts";
-import { familyOf, type HostPort, type IpAddress, type IpFamily } from "../base/ip.ts";
+import {
+  familyOf,
+  type HostPort,
+  type IpAddress,
+  type IpFamily,
+  wildcardAddresses,
+} from "../base/ip.ts";
 import { none } from "../base/none.ts";
 import { schedulerFlagBits } from "../base/scheduler.ts";
 import { tunnelName } from "../model/annotations.ts";
@@ -118,7 +124,14 @@ export function tunnelServer(
 ): PlannedVirtualServer {
   const { address, port: number } = ordinary.virtualServer;
   const hasServers = content.realServers.some(({ weight }) => weight > 0);
-  const mark = tunnelMark(virtualServerKey(ordinary.virtualServer), end, marks);
+  // A node port has the same mark on every node. Otherwise, one node could tunnel its packets to a node on which another
+  // Service has the mark.
+  const place = ordinary.kind === "node-port" ? wildcardAddresses[port.family] : address;
+  const mark = tunnelMark(
+    virtualServerKey({ ...ordinary.virtualServer, address: place }),
+    end,
+    marks,
+  );
   const range: ServedRange = {
     ...{ address, mark, masquerade: "local", localEndpoints: none },
     ranges: [{ first: number, last: number }],

@@ -255,6 +255,14 @@ describe("tunnel forwarding", () => {
     );
   });
 
+  it("has the same marks for a node port on every node, because the other nodes cannot see that a mark is taken", () => {
+    const marks = ["192.168.10.11", "192.168.10.21"].map((address) => {
+      const own = { nodeIp: ip(address), nodePortAddresses: [ip(address)] };
+      return marksOf(planned(all, atNodePort, withFamily(own)));
+    });
+    assert.deepEqual(marks[0], marks[1]);
+  });
+
   it("serves other Nodes' node ports by all endpoints if none is local, because no ordinary virtual server does", () => {
     const desired = planned(remote, atNodePort);
     assert.deepEqual(
