@@ -221,6 +221,7 @@ export class ClusterPlan {
       ranges: this.desired.ranges(family),
       isTunnelingEnabled: options?.tunnels !== undefined,
       tunnels: this.desired.tunnels(family),
+      tunnelsWithoutMark: this.desired.tunnelsWithoutMark(family),
     });
   }
 }

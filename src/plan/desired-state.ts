@@ -5,7 +5,7 @@ import { type FamilyServiceKey, familyServiceKey } from "../base/service-name.ts
 import { finish } from "../base/time-slice.ts";
 import { servicePortName } from "../model/service-port.ts";
 import { type TrafficPolicy, trafficPolicies } from "../model/topology.ts";
-import type { ServedRange } from "../state/served-range.ts";
+import { type ServedRange, servedRangeText } from "../state/served-range.ts";
 import { addressEntry, type SetEntry } from "../state/set-entry.ts";
 import { type AddressServerId, type ServerKey, virtualServerKey } from "../state/virtual-server.ts";
 import { type Effects, effectsOnOthers } from "./claims/bystanders.ts";
@@ -137,6 +137,17 @@ export class DesiredState {
   /** A family's ports with tunnel forwarding, in a stable order. */
   tunnels(family: IpFamily): readonly ServedRange[] {
     return this.#rangesOf(family, true);
+  }
+
+  /** Ports with tunnel forwarding, other than node ports, whose mark for packets from other nodes another Service has. */
+  tunnelsWithoutMark(family: IpFamily): readonly ServedRange[] {
+    const lost = [...this.#claims.losing()].flatMap(({ planned }) => planned?.range ?? []);
+    return lost
+      .filter(
+        ({ address, tunnel }) =>
+          familyOf(address) === family && tunnel?.end === "in" && tunnel.isOfOtherNodes !== true,
+      )
+      .sort((one, other) => (servedRangeText(one) < servedRangeText(other) ? -1 : 1));
   }
 
   #rangesOf(family: IpFamily, areTunnels: boolean): readonly ServedRange[] {

@@ -22,6 +22,8 @@ export interface RulesInput {
   /** If true, there are chains for tunnels. */
   readonly isTunnelingEnabled?: boolean | undefined;
   readonly tunnels?: readonly ServedRange[];
+  /** Ports whose packets from a tunnel get no mark, so that the ordinary virtual server serves them. */
+  readonly tunnelsWithoutMark?: readonly ServedRange[];
   /** If undefined, kube-proxy's behavior applies. */
   readonly edges?: EdgeOptions | undefined;
 }

@@ -1,6 +1,6 @@
 /** Rules for tunnel forwarding, which exist only if `kubeIpvs.tunnelForwarding` is on. Pure. */
 import type { Chain, Jump, Match, Rule } from "../state/rule.ts";
-import type { ServedRange } from "../state/served-range.ts";
+import { type ServedRange, servedRangeText } from "../state/served-range.ts";
 import { tunnelLinks } from "../state/tunnel-link.ts";
 import { matchSet, type RulesInput, when } from "./rule-parts.ts";
 import {
@@ -77,18 +77,20 @@ function fromTunnel({ family }: RulesInput): Match {
  * chain INPUT.
  */
 function markRules(input: RulesInput): readonly Rule[] {
-  const { portRangeMarks = 0, localDetector, tunnels = [] } = input;
+  const { portRangeMarks = 0, localDetector, tunnels = [], tunnelsWithoutMark = [] } = input;
   const isFromTunnel = fromTunnel(input);
   const unmarked: Match = { kind: "mark", value: 0, mask: portRangeMarks, isNegated: false };
-  const [into, out] = (["in", "out"] as const).map((end) =>
-    tunnels.filter(({ tunnel }) => tunnel?.end === end),
-  );
+  const into = tunnels.filter(({ tunnel }) => tunnel?.end === "in");
+  const out = tunnels.filter(({ tunnel }) => tunnel?.end === "out" && tunnel.hasServers);
+  // Other nodes probably lack the same marks as this one, and would drop packets to their node ports.
+  const accepted = new Set(into.map(servedRangeText));
   return [
-    ...(into ?? []).flatMap((range) => {
+    ...into.flatMap((range) => {
       if (range.tunnel?.isOfOtherNodes === true) return markNodePort(range, input);
       const target = range.tunnel?.hasServers === true ? mark(range) : stop;
       return [rule(target, ...toRange(range, isFromTunnel))];
     }),
+    ...tunnelsWithoutMark.map((range) => rule(stop, ...toRange(range, isFromTunnel))),
     rule(drop, isFromTunnel, unmarked),
     rule(stop, isFromTunnel),
     // Pods of this node do not use tunnels: they can reach all endpoints, and an endpoint's reply must return through
@@ -97,8 +99,8 @@ function markRules(input: RulesInput): readonly Rule[] {
     // Packets from other Nodes do not use tunnels: a Node that is chosen for its own packet would drop it, because the
     // packet's source is that Node's own address.
     ...when(input, "tunnelNodes", rule(stop, matchSet(input, "tunnelNodes", "src"))),
-    ...(out ?? [])
-      .filter(({ tunnel }) => tunnel?.hasServers === true)
+    ...out
+      .filter((range) => accepted.has(servedRangeText(range)))
       .map((range) => rule(mark(range), ...toRange(range))),
   ];
 }

@@ -82,6 +82,11 @@ export abstract class Claims<C extends Claim, Key extends ClaimKey = ServerKey> 
     });
   }
 
+  /** The claims that stronger ones precede. */
+  *losing(): Generator<C> {
+    for (const key of this.#contested) yield* this.of(key).slice(1);
+  }
+
   /**
    * The Service that owns the address instead of this service port, and why. Undefined if the service port owns the
    * address or does not claim it.

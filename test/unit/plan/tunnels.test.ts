@@ -7,6 +7,7 @@ import { renderRule } from "../../../src/kernel/iptables/render.ts";
 import { encodeRule } from "../../../src/kernel/nftables/encode-rule.ts";
 import { DesiredState } from "../../../src/plan/desired-state.ts";
 import type { FamilyOptions, PlanOptions } from "../../../src/plan/options.ts";
+import { rangeMark } from "../../../src/plan/port-ranges.ts";
 import { planRules } from "../../../src/plan/rules.ts";
 import { noTuningFacts } from "../../../src/plan/tuning-facts.ts";
 import type { Tunnel } from "../../../src/state/served-range.ts";
@@ -99,6 +100,7 @@ function rulesOf(desired: DesiredState): readonly string[] {
     filledSets: desired.filledSets("IPv4"),
     localDetector: { kind: "source", cidr: "10.244.0.0/16" },
     tunnels: desired.tunnels("IPv4"),
+    tunnelsWithoutMark: desired.tunnelsWithoutMark("IPv4"),
   });
   return chains
     .filter(({ name }) => /^KUBE-IPVS-(?:TUNNEL|RANGES)/.test(name))
@@ -261,6 +263,32 @@ describe("tunnel forwarding", () => {
       return marksOf(planned(all, atNodePort, withFamily(own)));
     });
     assert.deepEqual(marks[0], marks[1]);
+  });
+
+  it("delivers tunneled packets without a mark if another Service has the mark", () => {
+    const addresses = Array.from({ length: 20_000 }, (_, index) =>
+      ip(`198.${18 + (index >> 16)}.${(index >> 8) & 255}.${index & 255}`),
+    );
+    const [into] = planned(all)
+      .tunnels("IPv4")
+      .filter(({ tunnel }) => tunnel?.end === "in");
+    const taken = addresses.find((one) => rangeMark(one, portRangeMarks) === into?.mark);
+    assert.ok(taken !== undefined);
+    const ranged = web({
+      name: "other/ranged" as ServiceRecord["name"],
+      ...{ clusterIps: [taken], externalIps: [] },
+      annotations: { "kube-ipvs.io/port-range": "10000-20000" },
+    });
+    const desired = planned(all);
+    for (const plan of planService(ranged.name, ranged, [], enabled, facts))
+      desired.replace(plan.service, plan.family, plan.servicePorts);
+    assert.ok(
+      rulesOf(desired).includes(
+        "mangle -d 203.0.113.10/32 -i kube-ipvs-ipip -p tcp -m tcp --dport 80 -j RETURN",
+      ),
+      rulesOf(desired).join("\n"),
+    );
+    assert.ok(!rulesOf(desired).some((text) => text.includes("MARK")), "and tunnels none");
   });
 
   it("serves other Nodes' node ports by all endpoints if none is local, because no ordinary virtual server does", () => {
