@@ -119,7 +119,7 @@ export class ChangeTracker {
 
   /** The objects of all Services without pending changes. */
   unchanged(): readonly ServiceObjects[] {
-    return this.#objectsOf([...this.#services.keys()].filter((name) => !this.#touched.has(name)));
+    return this.unchangedOf([...this.#services.keys()]);
   }
 
   get pendingCount(): number {
@@ -139,6 +139,11 @@ export class ChangeTracker {
 
   serviceNames(): Iterable<ServiceName> {
     return this.#services.keys();
+  }
+
+  /** The objects of those Services that have no pending changes. */
+  unchangedOf(names: readonly ServiceName[]): readonly ServiceObjects[] {
+    return this.#objectsOf(names.filter((name) => !this.#touched.has(name)));
   }
 
   #objectsOf(names: Iterable<ServiceName>): readonly ServiceObjects[] {

@@ -115,6 +115,11 @@ export class ClusterPlan {
       yield* this.#planService(objects, options, nowMs);
       yield;
     }
+    // Whether a Service's own ports are served by its port range depends on the other Services.
+    const contenders = [...this.desired.contenders];
+    this.desired.contenders.clear();
+    for (const objects of this.tracker.unchangedOf(contenders))
+      yield* this.#planService(objects, options, nowMs);
     const touched = taken.map(({ name }) => name);
     const services = this.#plannedAhead.size === 0 ? touched : this.#takePlannedAhead(touched);
     return { services, triggers };
@@ -196,6 +201,7 @@ export class ClusterPlan {
     const facts: TuningFacts = {
       ...this.#facts,
       admission: this.#claims.admission,
+      isRangeLost: (key) => this.desired.isOfAnother(name, key),
       rampStep: (address) => this.#slowStarts.stepOf(name, address, nowMs),
       answerOf: (address) => this.#answerOf(name, address),
       isEjected: (key) => this.#isEjected(name, key),

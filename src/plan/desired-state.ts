@@ -34,6 +34,8 @@ export class DesiredState {
   /** Port ranges and ports with tunnel forwarding, by virtual server key. Nearly always empty. */
   readonly #ranges = new Map<ServerKey, ServedRange>();
   #dirty = noMarks();
+  /** Services of which one took over the mark of a port range from the other, until they are planned again. */
+  readonly contenders: Set<ServiceName> = new Set();
 
   /** `held` names the owners of contested addresses in an earlier run. `ages` says when each claim was first seen. */
   constructor(held?: Holders, ages?: ClaimAges) {
@@ -78,6 +80,12 @@ export class DesiredState {
     const dirty = this.#dirty;
     this.#dirty = noMarks();
     return dirty;
+  }
+
+  /** Whether another Service has this virtual server. */
+  isOfAnother(service: ServiceName, key: ServerKey): boolean {
+    const winner = this.#claims.winner(key);
+    return winner !== undefined && winner.plan.servicePort.service !== service;
   }
 
   /** This Service's plans in this family, including virtual servers that other Services own. */
@@ -267,7 +275,10 @@ export class DesiredState {
     if (after !== undefined) this.#ranges.set(key, after);
     else if (before !== undefined) this.#ranges.delete(key);
     const range = after ?? before;
-    if (range !== undefined) this.#dirty.rules.add(familyOf(range.address));
+    if (range === undefined) return;
+    this.#dirty.rules.add(familyOf(range.address));
+    const [from, to] = [change.before, change.after].map((one) => one?.plan.servicePort.service);
+    if (from !== undefined && to !== undefined && from !== to) this.contenders.add(from).add(to);
   }
 
   #exchange(family: IpFamily, before: readonly Effects[], after: readonly Effects[]): void {

@@ -1,4 +1,4 @@
-import { cidrText, type HostPort, type IpAddress } from "../base/ip.ts";
+import { cidrText, familyOf, type HostPort, type IpAddress } from "../base/ip.ts";
 import { none, sharedIfEmpty } from "../base/none.ts";
 import { isInRanges } from "../base/port-range.ts";
 import { isFlagOf, schedulerFlagBits } from "../base/scheduler.ts";
@@ -33,7 +33,7 @@ import {
   reservedAddresses,
 } from "./frontends.ts";
 import type { FamilyOptions } from "./options.ts";
-import { rangeAt, type ServiceRanges } from "./port-ranges.ts";
+import { rangeAt, rangeMark, type ServiceRanges } from "./port-ranges.ts";
 import { type Preference, preferenceFor } from "./preference.ts";
 import { admitsNode, type PlannedSetEntry, setEntriesOf } from "./set-entries.ts";
 import { spreadByNode } from "./spread.ts";
@@ -118,8 +118,8 @@ export function planServicePort(
   const basis = { port, context, serving: servingKeys(port, endpoints, preference) };
   const ranges = rangesFor(requested, port, endpoints, context);
   // A port inside the Service's own range is served by the virtual server of the range, so that the port and the rest
-  // of the range share session affinity.
-  const isServed = (frontend: Frontend): boolean => !isServedByRange(frontend, context.ranges);
+  // of the range share session affinity. If another Service has that virtual server, the port is served as usual.
+  const isServed = (frontend: Frontend): boolean => !isServedByRange(frontend, context);
   const frontends = context.ranges === undefined ? requested : requested.filter(isServed);
   const ordinary = virtualServersOf(basis, frontends, chosen);
   return {
@@ -186,9 +186,14 @@ function virtualServersOf(
 
 type RangeFrontend = Frontend & { readonly range: ServedRange };
 
-function isServedByRange(frontend: Frontend, ranges: ServiceRanges | undefined): boolean {
-  const isOfRange = frontend.isBound && frontend.kind !== "node-port";
-  return isOfRange && ranges !== undefined && isInRanges(frontend.port, ranges.ranges);
+function isServedByRange(
+  { isBound, kind, address, port }: Frontend,
+  { ranges, facts = noTuningFacts }: ServicePortContext,
+): boolean {
+  const isOfRange = isBound && kind !== "node-port";
+  if (!isOfRange || ranges === undefined || !isInRanges(port, ranges.ranges)) return false;
+  const server = markServerId(familyOf(address), rangeMark(address, ranges.marks));
+  return facts.isRangeLost?.(virtualServerKey(server)) !== true;
 }
 
 function rangesFor(

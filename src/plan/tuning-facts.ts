@@ -1,5 +1,6 @@
 import type { HostPort, IpAddress } from "../base/ip.ts";
 import type { WeightAnswer } from "../model/tuning.ts";
+import type { ServerKey } from "../state/virtual-server.ts";
 import type { PortAdmission } from "./claims/port-admission.ts";
 
 /** The Nodes that have the same value of a label as this node, including this node. */
@@ -31,6 +32,8 @@ export interface TuningFacts {
   readonly isEjected: (endpointKey: HostPort) => boolean;
   /** The addresses of other Nodes, by Node name. Empty unless a Service uses tunnel forwarding. */
   readonly nodeAddresses: ReadonlyMap<string, readonly IpAddress[]>;
+  /** Whether another Service has the virtual server of a port range. If undefined, none has. */
+  readonly isRangeLost?: (key: ServerKey) => boolean;
   /** If undefined, every claim is admitted. */
   readonly admission?: Pick<PortAdmission, "admit">;
 }

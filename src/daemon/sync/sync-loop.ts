@@ -236,6 +236,7 @@ export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
     if (this.#lastGoal === undefined) await findHolders(desired, this.parts.kernel.ipvs);
     const goal = this.#takeGoal();
     this.#lastGoal = goal;
+    if (desired.contenders.size > 0) this.request();
     const report = await this.#reconciler.sync(goal, onProgress);
     await this.#tunnels?.serve();
     this.checks.synced();

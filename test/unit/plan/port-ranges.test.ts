@@ -2,10 +2,12 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ServiceRecord } from "../../../src/api/objects.ts";
 import { parsePortRanges } from "../../../src/base/port-range.ts";
+import { finish } from "../../../src/base/time-slice.ts";
 import { parseRule } from "../../../src/kernel/iptables/parse-rule.ts";
 import { renderRule } from "../../../src/kernel/iptables/render.ts";
 import { encodeRule } from "../../../src/kernel/nftables/encode-rule.ts";
 import { encodeRuleText } from "../../../src/kernel/nftables/rule-user-data.ts";
+import { ClusterPlan } from "../../../src/plan/cluster-plan.ts";
 import { DesiredState } from "../../../src/plan/desired-state.ts";
 import type { PlanOptions } from "../../../src/plan/options.ts";
 import { rangeMark } from "../../../src/plan/port-ranges.ts";
@@ -189,6 +191,38 @@ describe("a port range", () => {
         .map(({ virtualServer, winner, loser }) => [virtualServer, winner, loser]),
       [["TCP 203.0.113.10:10000-20000", "default/a:http", "default/b:http"]],
     );
+  });
+
+  it("does not serve a Service's own ports while another Service has the mark, so they are served as usual", () => {
+    const [one, other] = ["a", "b"].map((name, index) => {
+      const port = 5060 + index;
+      return voice({
+        name: `default/${name}` as ServiceRecord["name"],
+        ...{ clusterIps: [ip(`10.96.0.1${index}`)], externalIps: [external] },
+        annotations: { "kube-ipvs.io/port-range": `${port},${(index + 1) * 10_000}-${port * 4}` },
+        ports: [portRecord({ name: "sip", port, protocol: "UDP" })],
+      });
+    }) as [ServiceRecord, ServiceRecord];
+    const portsOf = (plan: ClusterPlan): readonly string[] =>
+      ["UDP 203.0.113.10:5060", "UDP 203.0.113.10:5061"].filter(
+        (key) => plan.desired.virtualServer(toServerKey(key)) !== undefined,
+      );
+    for (const order of [
+      [one, other],
+      [other, one],
+    ]) {
+      const plan = new ClusterPlan({ startedAtMs: 0, onPlan() {} });
+      for (const service of order) plan.tracker.noteService(undefined, service);
+      const update = (): unknown => finish(plan.update(planOptions({ portRangeMarks })));
+      update();
+      assert.deepEqual(portsOf(plan), ["UDP 203.0.113.10:5061"]);
+      assert.equal(plan.desired.entryCount("KUBE-EXTERNAL-IP"), 1);
+      plan.tracker.noteService(one, undefined);
+      update();
+      assert.deepEqual(portsOf(plan), []);
+      assert.equal(plan.desired.entryCount("KUBE-EXTERNAL-IP"), 0);
+      assert.equal(plan.desired.ranges("IPv4").length, 2);
+    }
   });
 
   it("lets no Service with a weaker claim take the Service's own ports within the range", () => {
