@@ -5,7 +5,7 @@ import { type FamilyServiceKey, familyServiceKey } from "../base/service-name.ts
 import { finish } from "../base/time-slice.ts";
 import { servicePortName } from "../model/service-port.ts";
 import { type TrafficPolicy, trafficPolicies } from "../model/topology.ts";
-import { type ServedRange, servedRangeText } from "../state/served-range.ts";
+import type { ServedRange } from "../state/served-range.ts";
 import { addressEntry, type SetEntry } from "../state/set-entry.ts";
 import { type AddressServerId, type ServerKey, virtualServerKey } from "../state/virtual-server.ts";
 import { type Effects, effectsOnOthers } from "./claims/bystanders.ts";
@@ -14,6 +14,7 @@ import type { ClaimAges } from "./claims/claim-ages.ts";
 import type { WinnerChange } from "./claims/claims.ts";
 import { isSamePlanned, type ServerClaim, ServerClaims } from "./claims/server-claims.ts";
 import { type DirtyKeys, entryKey, type FormerKey, noMarks } from "./dirty-keys.ts";
+import { OwnedRanges, tunnelsWithoutMark } from "./owned-ranges.ts";
 import { byServicePort, Owners, serviceNames } from "./owners.ts";
 import type { PlannedVirtualServer, ServicePortPlan } from "./service-port-plan.ts";
 import { type SetRole, setFor, setRoles } from "./sets.ts";
@@ -31,11 +32,9 @@ export class DesiredState {
   readonly #addresses = new Owners<IpAddress>();
   readonly #denied = new Map<ServerKey, { readonly id: AddressServerId; owners: number }>();
   readonly #withoutLocal = new Map<string, number>();
-  /** Port ranges and ports with tunnel forwarding, by virtual server key. Nearly always empty. */
-  readonly #ranges = new Map<ServerKey, ServedRange>();
+  readonly #ranges = new OwnedRanges();
+  readonly contenders: Set<ServiceName> = this.#ranges.contenders;
   #dirty = noMarks();
-  /** Services of which one took over the mark of a port range from the other, until they are planned again. */
-  readonly contenders: Set<ServiceName> = new Set();
 
   /** `held` names the owners of contested addresses in an earlier run. `ages` says when each claim was first seen. */
   constructor(held?: Holders, ages?: ClaimAges) {
@@ -137,32 +136,16 @@ export class DesiredState {
       .map(([, { id }]) => id);
   }
 
-  /** A family's port ranges, in a stable order. */
   ranges(family: IpFamily): readonly ServedRange[] {
-    return this.#rangesOf(family, false);
+    return this.#ranges.of(family, false);
   }
 
-  /** A family's ports with tunnel forwarding, in a stable order. */
   tunnels(family: IpFamily): readonly ServedRange[] {
-    return this.#rangesOf(family, true);
+    return this.#ranges.of(family, true);
   }
 
-  /** Ports with tunnel forwarding, other than node ports, whose mark for packets from other nodes another Service has. */
   tunnelsWithoutMark(family: IpFamily): readonly ServedRange[] {
-    const lost = [...this.#claims.losing()].flatMap(({ planned }) => planned?.range ?? []);
-    return lost
-      .filter(
-        ({ address, tunnel }) =>
-          familyOf(address) === family && tunnel?.end === "in" && tunnel.isOfOtherNodes !== true,
-      )
-      .sort((one, other) => (servedRangeText(one) < servedRangeText(other) ? -1 : 1));
-  }
-
-  #rangesOf(family: IpFamily, areTunnels: boolean): readonly ServedRange[] {
-    return [...this.#ranges.values()]
-      .filter((one) => familyOf(one.address) === family)
-      .filter(({ tunnel }) => (tunnel !== undefined) === areTunnels)
-      .sort((one, other) => one.mark - other.mark);
+    return tunnelsWithoutMark(this.#claims.losing(), family);
   }
 
   /** Replaces the addresses of other Nodes, which may send tunneled packets. No Service owns their set entries. */
@@ -271,14 +254,8 @@ export class DesiredState {
     previous: ServicePortPlan | undefined,
   ): void {
     if (!isSamePlanned(change)) this.#markServer(key, previous);
-    const [before, after] = [change.before?.planned?.range, change.after?.planned?.range];
-    if (after !== undefined) this.#ranges.set(key, after);
-    else if (before !== undefined) this.#ranges.delete(key);
-    const range = after ?? before;
-    if (range === undefined) return;
-    this.#dirty.rules.add(familyOf(range.address));
-    const [from, to] = [change.before, change.after].map((one) => one?.plan.servicePort.service);
-    if (from !== undefined && to !== undefined && from !== to) this.contenders.add(from).add(to);
+    const family = this.#ranges.note(key, change);
+    if (family !== undefined) this.#dirty.rules.add(family);
   }
 
   #exchange(family: IpFamily, before: readonly Effects[], after: readonly Effects[]): void {
