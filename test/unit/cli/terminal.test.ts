@@ -17,6 +17,10 @@ describe("the width of tables", () => {
     }
   });
 
+  it("is 80 if the terminal reports a width of 0", () => {
+    assert.equal(terminalWidth({ isTTY: true, columns: 0 }, {}), 80);
+  });
+
   it("is unlimited in a pipe", () => {
     assert.equal(terminalWidth(pipe, {}), undefined);
     assert.equal(terminalWidth(pipe, { COLUMNS: "60" }), undefined);
