@@ -1,3 +1,4 @@
+import { otherVersion } from "../answer/answer.ts";
 import type { FlagValues } from "../config/gather-settings.ts";
 import { type ConfigInputs, type LoadedConfig, loadConfig } from "../config/load-config.ts";
 import { askDaemon } from "../daemon/operator/ask-daemon.ts";
@@ -13,7 +14,8 @@ const neutralFlags: ReadonlySet<string> = new Set([
 
 /**
  * Returns the running daemon's configuration, or `given` if flags configure anything or no daemon is running. If the
- * daemon does not answer, reports this on stderr and returns `given`.
+ * daemon does not answer, reports this on stderr and returns `given`. Throws if this program does not accept the
+ * configuration, because the daemon has a different version.
  */
 export async function runningConfig(
   given: LoadedConfig,
@@ -32,11 +34,12 @@ export async function runningConfig(
   // the same socket again.
   const { logging: _, ...configuration } = asked.answer.configuration;
   const readFile = (): string => JSON.stringify(configuration);
-  const loaded = loadConfig(
-    new Map([["config", [path]]]),
-    { ...inputs, readFile },
-    { needsMode: true },
-  );
   const { logging } = given.config;
-  return { ...loaded, notices: [], config: { ...loaded.config, logging, operatorSocket: path } };
+  try {
+    const flags = new Map([["config", [path]]]);
+    const loaded = loadConfig(flags, { ...inputs, readFile }, { needsMode: true });
+    return { ...loaded, notices: [], config: { ...loaded.config, logging, operatorSocket: path } };
+  } catch (error) {
+    throw otherVersion(error);
+  }
 }

@@ -476,6 +476,27 @@ describe("--strict", () => {
     assert.equal(calls[0]?.[1].mode, "ipvs");
   });
 
+  it("names the cause if the running daemon's configuration has a value that only another version knows", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-"));
+    const socket = join(folder, "socket");
+    const configuration = {
+      ...{ apiVersion: "kubeproxy.config.k8s.io/v1alpha1", kind: "KubeProxyConfiguration" },
+      ...{ mode: "ipvs", kubeIpvs: { manualWeights: "later" } },
+    };
+    const server = createServer((_, response) =>
+      response.end(JSON.stringify({ apiVersion, kind: "Configuration", configuration })),
+    );
+    await new Promise<void>((resolve) => server.listen(socket, resolve));
+    try {
+      const { code, err } = await run(["doctor", `--kube-ipvs-operator-socket=${socket}`]);
+      assert.equal(code, 1);
+      assert.match(err, /^kube-ipvs doctor: .*kubeIpvs\.manualWeights.*daemon's version differs/);
+    } finally {
+      server.close();
+      rmSync(folder, { recursive: true });
+    }
+  });
+
   it("plans with the daemon's flags, and exits with 0 without changes and 2 with changes", async () => {
     const without = await run(["plan", "--ipvs-scheduler=lc"]);
     assert.deepEqual(
