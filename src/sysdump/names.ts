@@ -16,10 +16,24 @@ export function* namesIn(value: unknown): Generator<string> {
     const texts = (Array.isArray(one) ? one : [one]).filter((text) => typeof text === "string");
     if (nameFields.has(field)) yield* texts;
     if (serviceFields.has(field)) yield* texts.flatMap(serviceNames);
+    if (field === "subject") yield* texts.flatMap((text) => subjectNames(text, value["kind"]));
     if (field === "server") yield* texts.map((text) => hostOf(text));
     if (field === "node" && isRecord(one) && typeof one["name"] === "string") yield one["name"];
     yield* namesIn(one);
   }
+}
+
+/** Names of Services in comments of rules, such as `"default/web:http cluster IP"`. */
+export function* namesInComments(text: string): Generator<string> {
+  for (const [, quoted, word = ""] of text.matchAll(/\bcomment (?!--)(?:\\?"([^"\\\n]*)|(\S+))/g)) {
+    yield* (quoted ?? word).split(" ").flatMap(serviceNames);
+  }
+}
+
+/** The names in the subject of an invalid object. */
+function subjectNames(subject: string, kind: unknown): readonly string[] {
+  if (kind === "nodes") return [subject];
+  return kind === "services" || kind === "endpointslices" ? serviceNames(subject) : [];
 }
 
 /** The namespace and the name in `default/web` or `default/web:http`. */

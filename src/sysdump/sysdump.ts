@@ -9,7 +9,7 @@ import { version } from "../base/version.ts";
 import type { Config } from "../config/config.ts";
 import { packed, type SysdumpFiles } from "./archive.ts";
 import { collect, type Part } from "./collect.ts";
-import { namesIn } from "./names.ts";
+import { namesIn, namesInComments } from "./names.ts";
 import { nodeParts } from "./node-parts.ts";
 import { Redactor } from "./redact.ts";
 
@@ -29,8 +29,10 @@ export async function sysdump(
   const parts = [...answers, ...nodeParts(config, clock, daemonPid)];
   const time = new Date(clock.nowMs()).toISOString();
   const head = { apiVersion, kind: "Sysdump", program: version, time, isRedacted } as const;
-  const files = await collect(isRedacted ? parts.map(redactable) : parts, head, clock);
-  const written = isRedacted ? redacted(files) : files;
+  const names = new Set([hostname()]);
+  const read = isRedacted ? parts.map((part) => redactable(part, names)) : parts;
+  const files = await collect(read, head, clock);
+  const written = isRedacted ? redacted(files, names) : files;
   return { index: written.index, archive: packed(written) };
 }
 
@@ -40,25 +42,28 @@ const unredacted: Readonly<Record<string, string>> = {
   "node-state.json": "it contains addresses in binary form",
 };
 
-function redactable(part: Part): Part {
+/** Adds the names that a part contains to `names`, before the part may be cut off. Exported for tests. */
+export function redactable(part: Part, names: Set<string>): Part {
   const reason = unredacted[part.name];
-  if (reason === undefined) return part;
-  return { ...part, read: () => Promise.reject(new Error(`omitted because ${reason}`)) };
+  const read = async (): Promise<string> => {
+    if (reason !== undefined) throw new Error(`omitted because ${reason}`);
+    const text = await part.read();
+    const found = part.name.endsWith(".json") ? namesIn(parseJson(text)) : [];
+    for (const name of [...found, ...namesInComments(text)]) names.add(name);
+    return text;
+  };
+  return { ...part, read };
 }
 
 /** Redacts the parts and the index. Exported for tests. */
-export function redacted({ index, parts }: SysdumpFiles): SysdumpFiles {
+export function redacted({ index, parts }: SysdumpFiles, names: ReadonlySet<string>): SysdumpFiles {
   const isWhole = (name: string): boolean =>
     index.parts.every((one) => one.name !== name || one.note === undefined);
-  const isJson = (name: string): boolean => name.endsWith(".json") && isWhole(name);
-  const answers = [...parts].flatMap(([name, text]) => (isJson(name) ? [parseJson(text)] : []));
-  const redactor = new Redactor(randomBytes(32), [
-    hostname(),
-    ...answers.flatMap((one) => [...namesIn(one)]),
-  ]);
-  const texts = [...parts].map(
-    ([name, text]) => [name, isJson(name) ? redactor.json(text) : redactor.text(text)] as const,
-  );
+  const redactor = new Redactor(randomBytes(32), names);
+  const texts = [...parts].map(([name, text]) => {
+    const isJson = name.endsWith(".json") && isWhole(name);
+    return [name, isJson ? redactor.json(text) : redactor.text(text)] as const;
+  });
   const sizes = new Map(texts.map(([name, text]) => [name, Buffer.byteLength(text)]));
   const rows = index.parts.map(({ note, ...row }) => ({
     ...{ ...row, bytes: sizes.get(row.name) ?? 0 },

@@ -2,9 +2,11 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { apiVersion } from "../../../src/answer/answers.ts";
 import { parseCidr, parseIpAddress } from "../../../src/base/ip.ts";
-import { namesIn } from "../../../src/sysdump/names.ts";
+import { collect } from "../../../src/sysdump/collect.ts";
+import { namesIn, namesInComments } from "../../../src/sysdump/names.ts";
 import { Redactor } from "../../../src/sysdump/redact.ts";
-import { redacted } from "../../../src/sysdump/sysdump.ts";
+import { redactable, redacted } from "../../../src/sysdump/sysdump.ts";
+import { FakeClock } from "../../support/fake-clock.ts";
 
 const redactor = new Redactor(new Uint8Array(32).fill(7), ["shop", "shop-eu", "web", "default"]);
 
@@ -100,6 +102,13 @@ describe("redaction", () => {
       { node: { name: "d" }, source: { server: "https://api.example.com:6443" } },
       { conflicts: [{ service: "e/f:http" }], changes: [{ services: ["g/h"], kind: "x" }] },
       { source: { server: "10.0.0.1:6443" } },
+      { invalidObjects: [{ kind: "services", subject: "i/j" }], changes: [{ subject: "x y" }] },
+      {
+        invalidObjects: [
+          { kind: "nodes", subject: "k" },
+          { kind: "manifest", subject: "l" },
+        ],
+      },
     ];
     assert.deepEqual([...namesIn(answers)].filter((name) => name !== "").toSorted(), [
       "a",
@@ -111,25 +120,36 @@ describe("redaction", () => {
       "f",
       "g",
       "h",
+      "i",
+      "j",
+      "k",
     ]);
   });
 
-  it("keeps JSON valid, also of a part that was cut off", () => {
-    const row = { name: "services.json", bytes: 1, milliseconds: 1 };
-    const cut = { name: "cut.json", bytes: 1, milliseconds: 1, note: "the first 1 of 2 bytes" };
+  it("finds names in the comments of rules", () => {
+    const saved =
+      '-A KUBE-SERVICES -m comment --comment "a/b:http cluster IP" -j KUBE-SVC-X\n' +
+      "-A KUBE-NODEPORTS -m comment --comment c/d -j KUBE-EXT-X\n" +
+      '-A KUBE-EXT-X -m comment --comment "pod traffic for e/f external destinations"\n' +
+      "-A FORWARD -s 10.0.0.0/8 -j x/y\n";
+    const json = JSON.stringify({ text: 'comment "g/h -> 10.0.0.1:80" jump x/y' });
+    assert.deepEqual([...namesInComments(saved + json)], [..."abcdefgh"]);
+  });
+
+  it("keeps JSON valid, and replaces the names of parts that are cut off", async () => {
     const service = '{"namespace":"shop","name":"web","address":"10.96.0.10","kind":"shop"}';
-    const { parts } = redacted({
-      index: {
-        ...{ apiVersion, kind: "Sysdump", program: "1", time: "", isRedacted: true },
-        parts: [row, cut],
-      },
-      parts: new Map([
-        ["services.json", service],
-        ["cut.json", '{"address":"10.96.0.10'],
-      ]),
-    });
-    const [whole = "", rest = ""] = parts.values();
+    const cut = `[{"namespace":"zoo",\n"name":"ape","address":"10.96.0.10"}\n${" ".repeat(100)}]`;
+    const saved = '-A KUBE-SERVICES -m comment --comment "bar/foo:http cluster IP"\n';
+    const texts = { "services.json": service, "cut.json": cut, "iptables-save.txt": saved };
+    const names = new Set<string>();
+    const readable = Object.entries(texts).map(([name, text]) =>
+      redactable({ name, read: async () => text }, names),
+    );
+    const head = { apiVersion, kind: "Sysdump", program: "1", time: "", isRedacted: true } as const;
+    const limits = { partMs: 1_000, totalMs: 1_000, partBytes: 100 };
+    const files = await collect(readable, head, new FakeClock(), limits);
+    const [whole = "", ...rest] = redacted(files, names).parts.values();
     assert.deepEqual(Object.keys(JSON.parse(whole)), ["namespace", "name", "address", "kind"]);
-    assert.doesNotMatch(whole + rest, /10\.96\.0\.10|shop|web/);
+    assert.doesNotMatch([whole, ...rest].join(), /10\.96\.0\.10|shop|web|zoo|ape|foo|bar/);
   });
 });
