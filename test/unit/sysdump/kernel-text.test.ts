@@ -28,10 +28,13 @@ describe("the text form of kernel state", () => {
   it("has addresses of nftables in a form that redaction recognizes", () => {
     const value = Uint8Array.from([10, 96, 0, 10]);
     const rule = { text: "ip daddr 10.96.0.10", expressions: [{ kind: "compare", value }] };
-    const keys = [value, [...value, 0, 80, 0, 0], [0, 80]].map((key) => Uint8Array.from(key));
+    const hardware = [2, 66, 172, 17, 0, 2];
+    const keys = [value, [...value, 0, 80, 0, 0], [0, 80], hardware].map((key) =>
+      Uint8Array.from(key),
+    );
     assert.deepEqual(JSON.parse(rulesetJson({ rule, keys })), {
       rule: { text: rule.text },
-      keys: ["10.96.0.10", "10.96.0.10 . 0.80.0.0", "0050"],
+      keys: ["10.96.0.10", "10.96.0.10 . 0.80.0.0", "0050", "02:42:ac:11:00:02"],
     });
   });
 });

@@ -57,6 +57,18 @@ describe("redaction", () => {
     assert.equal(hardware, "00:00:00:00:00:00");
   });
 
+  it("replaces addresses next to colons and underscores, and IPv4 addresses within IPv6 addresses", () => {
+    const [address = ""] = redactor.text("10.7.8.9").split(" ");
+    for (const text of ["ip:*", "add:*", "ip=x::*:eth0", "net_*_24", "-> *.", "*-*"]) {
+      const given = text.replaceAll("*", "10.7.8.9");
+      assert.equal(redactor.text(given), text.replaceAll("*", address));
+    }
+    assert.equal(redactor.text("::ffff:10.7.8.9"), address);
+    for (const text of ["64:ff9b::10.7.8.9/96", "1:2:3:4:5:6:10.7.8.9"]) {
+      assert.doesNotMatch(redactor.text(text), /[.]/, text);
+    }
+  });
+
   it("keeps loopback and unspecified addresses, versions and times", () => {
     for (const text of [
       "127.0.0.1:10249",
