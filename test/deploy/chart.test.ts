@@ -266,11 +266,16 @@ describe("the chart, rendered", () => {
   });
 
   it("probes the addresses where the program listens", () => {
-    const config = { clusterCIDR: "10.244.0.0/16", healthzBindAddress: "127.0.0.1:10256" };
-    const [container] = podOf(renderChart({ ...leastValues, config }).objects ?? []).containers;
-    const httpGet = { port: "healthz", host: "127.0.0.1" };
-    assert.deepEqual(container?.livenessProbe?.httpGet, { ...httpGet, path: "/livez" });
-    assert.deepEqual(container?.readinessProbe?.httpGet, { ...httpGet, path: "/readyz" });
+    for (const [healthzBindAddress, host] of [
+      ["127.0.0.1:10256", "127.0.0.1"],
+      ["[::1]:10256", "::1"],
+    ]) {
+      const config = { clusterCIDR: "10.244.0.0/16", healthzBindAddress };
+      const [container] = podOf(renderChart({ ...leastValues, config }).objects ?? []).containers;
+      const httpGet = { port: "healthz", host };
+      assert.deepEqual(container?.livenessProbe?.httpGet, { ...httpGet, path: "/livez" });
+      assert.deepEqual(container?.readinessProbe?.httpGet, { ...httpGet, path: "/readyz" });
+    }
   });
 });
 

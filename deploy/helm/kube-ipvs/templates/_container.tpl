@@ -86,7 +86,9 @@ ports:
 httpGet:
   path: {{ .path }}
   port: healthz
-  {{- if and (not .root.Values.existingConfigMap) (not .root.Values.observeOnly) (hasPrefix "127." .root.Values.config.healthzBindAddress) }}
-  host: 127.0.0.1
+  {{- if and (not .root.Values.existingConfigMap) (not .root.Values.observeOnly) }}
+  {{- with regexFind "^(127\\.[0-9.]+|\\[::1\\])" .root.Values.config.healthzBindAddress }}
+  host: {{ trimAll "[]" . | quote }}
+  {{- end }}
   {{- end }}
 {{- end }}
