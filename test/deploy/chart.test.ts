@@ -84,6 +84,10 @@ describe("the values schema", () => {
     { values: { config: { metricsBindAddress: "0.0.0.0" } }, want: "/config/metricsBindAddress" },
     { values: { image: { repository: "r", digest: "sha256:12" } }, want: "/image/digest" },
     { values: { nodeselector: {} }, want: "" },
+    // The chart's own labels, of which the selector consists, and its own annotation.
+    { values: { commonLabels: { "app.kubernetes.io/name": "proxy" } }, want: "/commonLabels" },
+    { values: { podLabels: { "k8s-app": "kube-proxy" } }, want: "/podLabels" },
+    { values: { podAnnotations: { "checksum/config": "" } }, want: "/podAnnotations" },
     { values: { podMonitor: { scrapetimeout: "5s" } }, want: "/podMonitor" },
     { values: { endpointController: { enable: true } }, want: "/endpointController" },
     { values: { updateStrategy: { maxUnavailable: 1 } }, want: "/updateStrategy" },
