@@ -532,6 +532,14 @@ describe("the chart's clean-up", () => {
     assert.equal(metadata.name.length, 63);
   });
 
+  it("selects only nodes to clean, even if the proxy's own node selector has the same label", () => {
+    const nodeSelector = { "kube-ipvs.io/proxy": "kube-ipvs" };
+    assert.deepEqual((podOf(cleanUpOf({ nodeSelector })) as unknown as Values)["nodeSelector"], {
+      "kubernetes.io/os": "linux",
+      "kube-ipvs.io/proxy": "clean-up",
+    });
+  });
+
   it("is not rendered for an observer, which leaves no kernel state", () => {
     assert.deepEqual(cleanUpOf({ observeOnly: true }), []);
   });

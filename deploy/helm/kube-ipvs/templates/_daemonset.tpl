@@ -56,10 +56,8 @@ spec:
       {{- toYaml . | nindent 6 }}
       {{- end }}
       nodeSelector:
-        {{- toYaml .Values.nodeSelector | nindent 8 }}
-      {{- if .cleanUp }}
-        kube-ipvs.io/proxy: clean-up
-      {{- else if .Values.affinity }}
+        {{- toYaml (merge (ternary (dict "kube-ipvs.io/proxy" "clean-up") dict (hasKey . "cleanUp")) .Values.nodeSelector) | nindent 8 }}
+      {{- if and .Values.affinity (not .cleanUp) }}
       affinity:
         {{- toYaml .Values.affinity | nindent 8 }}
       {{- end }}
