@@ -83,7 +83,7 @@ function* filesOf(tar: Buffer): Generator<readonly [name: string, text: string]>
       block.toString("utf8", start, start + length).replace(/\0.*$/s, "");
     const size = Number.parseInt(fieldOf(124, 12), 8);
     const end = offset + blockBytes + size;
-    if (!(end <= tar.length)) throw new Error(truncated);
+    if (!(size >= 0 && end <= tar.length)) throw new Error(truncated);
     const name = fieldOf(0, 100);
     yield [
       name.startsWith(folder) ? name.slice(folder.length) : name,

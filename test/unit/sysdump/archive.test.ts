@@ -72,6 +72,9 @@ describe("an archive", () => {
     assert.match(errorOf(damaged), notGzip);
     assert.match(errorOf(gzipSync(otherTar)), /^kube-ipvs sysdump did not write it$/);
     assert.match(errorOf(gzipSync("text")), /^it is truncated, or it is not a tar file$/);
+    const negative = gunzipSync(archive);
+    negative.write("-0000001000", 124);
+    assert.match(errorOf(gzipSync(negative)), /^it is truncated, or it is not a tar file$/);
     assert.match(errorOf(later), /^it has Sysdump of kube-ipvs\/v9, but this program reads/);
     assert.match(errorOf(gzipSync(Buffer.alloc(10_001)), 10_000), /^it is too large$/);
   });
