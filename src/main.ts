@@ -18,11 +18,13 @@ let isDaemon = true;
 let waitsForReaders = true;
 exitOnUncaught((error) => void writeSync(2, uncaughtText(error, outlet, logFormat)));
 endEarlyOnSignals(() => isDaemon);
+let isOutputClosed = false;
 let outputError: Error | undefined;
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
   // Ignore EPIPE, because the reader closed the pipe when it needed no more output (`kube-ipvs --help | head`). Report
   // other errors, such as a full disk.
-  if (error.code !== "EPIPE") outputError ??= error;
+  if (error.code === "EPIPE") isOutputClosed = true;
+  else outputError ??= error;
 });
 process.stderr.on("error", () => {});
 
@@ -38,6 +40,7 @@ const running = runCommandLine(process.argv.slice(2), {
   },
   hostname,
   writeOut: (text) => void process.stdout.write(text),
+  isOutputClosed: () => isOutputClosed,
   environment: process.env,
   columns: () => terminalWidth(process.stdout, process.env),
   hasColors: hasColors(process.stdout, process.env),

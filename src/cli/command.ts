@@ -20,6 +20,8 @@ export interface ProcessContext extends ConfigInputs {
   /** Reads stdin to its end. */
   readonly readInput: () => Promise<string>;
   readonly writeOut: (text: string) => void;
+  /** Whether the reader of stdout has closed the pipe. */
+  readonly isOutputClosed?: () => boolean;
   readonly writeErr: (text: string) => void;
   /** Replaces a file's content; throws if it fails. */
   readonly writeFile: (path: string, text: string) => void;

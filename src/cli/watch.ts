@@ -6,15 +6,15 @@ import type { CommandContext } from "./command.ts";
 const periodMs = 2_000;
 const clearScreen = "\u001b[H\u001b[2J\u001b[3J";
 
-/** With `--watch`, runs until the program is interrupted. */
+/** With `--watch`, runs until the program is interrupted or the reader of its output ends. */
 export async function printAndWatch<A>(
-  { clock, columns, options, writeOut }: CommandContext,
+  { clock, columns, options, writeOut, isOutputClosed }: CommandContext,
   ask: () => Promise<A>,
   print: (answer: A) => void,
 ): Promise<number> {
   let shown = await ask();
   print(shown);
-  while (options.get("watch") === "true") {
+  while (options.get("watch") === "true" && isOutputClosed?.() !== true) {
     await sleep(clock, periodMs);
     const answer = await ask();
     const isSame = withoutTimes(answer) === withoutTimes(shown);

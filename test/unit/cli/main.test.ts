@@ -80,6 +80,29 @@ describe("the process", () => {
     assert.equal(Buffer.concat(out).toString().trimEnd().split("\n").length, 1 + items.length);
   });
 
+  it("ends --watch if its reader closes the pipe", async (test) => {
+    const folder = mkdtempSync(join(tmpdir(), "main-"));
+    const socket = join(folder, "operator.sock");
+    let count = 0;
+    const server = createServer((_, response) => {
+      count += 1;
+      response.end(JSON.stringify(listOf("ServiceList", [serviceRow(count)])));
+    });
+    server.listen(socket);
+    await once(server, "listening");
+    const argv = ["services", "--watch", `--kube-ipvs-operator-socket=${socket}`];
+    const child = spawn(process.execPath, [main, ...argv], { stdio: ["ignore", "pipe", "inherit"] });
+    test.after(() => {
+      child.kill();
+      server.close();
+      rmSync(folder, { recursive: true });
+    });
+    await once(child.stdout, "data");
+    child.stdout.destroy();
+    const [code] = await once(child, "exit", { signal: AbortSignal.timeout(60_000) });
+    assert.equal(code, 0);
+  });
+
   it("exits with 1 and the reason if its output cannot be written", () => {
     const command = `${process.execPath} ${main} --help > /dev/full`;
     const { status, stderr } = spawnSync("sh", ["-c", command], { encoding: "utf8" });
