@@ -189,7 +189,8 @@ describe("kubectl kube-ipvs --all-nodes", () => {
     assert.match(row("doctor", 1), /^node-2 +warn +b +two$/);
     assert.match(row("explain", 2), /^node-9 +balanced +Packets are balanced$/);
     assert.match(row("services", 2), /^node-2 +shop +web .* 10\.96\.0\.2:80 .* 2\/2 /);
-    assert.match(row("drains", 1), /^unserved .* no kube-ipvs pod$/);
+    assert.match(row("drains", 1), /^node-9 .* command terminated with exit code 137$/);
+    assert.match(row("drains", 2), /^unserved .* no kube-ipvs pod$/);
   });
 
   it("compares all nodes, with rows for those that do not answer or differ", () => {

@@ -8,8 +8,8 @@ const shim = join(import.meta.dirname, "../../deploy/kubectl-kube_ipvs");
 const main = join(import.meta.dirname, "../../src/main.ts");
 
 /**
- * The pod on node-7 hangs, node-8 has no daemon, node-9 is degraded, and the pod on node-10 is pending. `__nodes` is the
- * real program. With TOGETHER=N, commands answer only after N have started, and node-7 answers too.
+ * The pod on node-7 hangs, node-8 has no daemon, node-9 is degraded and kills the command drains, and the pod on node-10
+ * is pending. `__nodes` is the real program. With TOGETHER=N, commands answer only after N have started, and node-7 answers too.
  */
 const kubectl = `#!/bin/sh
 echo "$*" >> "$0.calls"
@@ -37,6 +37,7 @@ esac
 case " $* " in
   *" __nodes "*) while [ "$1" != __nodes ]; do shift; done; exec ${process.execPath} ${main} "$@" ;;
   *" pod-8 "*) echo "Cannot query kube-ipvs" >&2; exit 1 ;;
+  *" pod-9 "*" drains "*) echo "command terminated with exit code 137" >&2; exit 137 ;;
   *" drains "*) echo '{"apiVersion":"kube-ipvs/v1","kind":"DrainList","items":[]}'; exit ;;
   *" doctor "*)
     echo '{"verdict":"warn","checks":[{"name":"a","verdict":"ok","evidence":"yes"},{"name":"b","verdict":"warn","evidence":"two"}]}'
