@@ -8,6 +8,7 @@ import { drainsView, servicesView } from "../../answer/services-view.ts";
 import { statusView } from "../../answer/status-view.ts";
 import { sysdumpView } from "../../answer/sysdump.ts";
 import { parseJson } from "../../base/parse-json.ts";
+import { escapeUnprintable } from "../../base/printable.ts";
 import { doctorView } from "../../doctor/render.ts";
 import { partOf, readArchive } from "../archive.ts";
 import { type Command, outputOptions } from "../command.ts";
@@ -40,7 +41,7 @@ export const showCommand: Command = {
     { command: "kube-ipvs show node.tar.gz status", purpose: "print that node's status" },
     { command: "kube-ipvs show node.tar.gz plan -o json", purpose: "for scripts" },
   ],
-  run: async ({ arguments: [path, wanted], print, writeOut }) => {
+  run: async ({ arguments: [path, wanted], columns, print, writeOut }) => {
     if (path === undefined)
       throw new Error("FILE is required: an archive that kube-ipvs sysdump wrote");
     const { index, parts } = await readArchive(path);
@@ -50,8 +51,10 @@ export const showCommand: Command = {
     }
     const { row, text } = partOf({ index, parts }, path, wanted);
     const view = views[row.name];
-    if (view === undefined || row.note !== undefined) writeOut(text);
-    else print(parseJson(text) as never, view);
+    if (view === undefined || row.note !== undefined) {
+      // The archive may come from anyone. A terminal would execute its escape sequences.
+      writeOut(columns?.() === undefined ? text : text.replace(/[^\n\t]+/g, escapeUnprintable));
+    } else print(parseJson(text) as never, view);
     return exitCodes.fine;
   },
 };

@@ -19,6 +19,7 @@ const index: Sysdump = {
   parts: [
     { name: "plan.json", bytes: 10, milliseconds: 1 },
     { name: "cut.json", bytes: 3, milliseconds: 1, note: "the first 3 of 9 bytes" },
+    { name: "node.txt", bytes: 9, milliseconds: 1 },
     { name: "log.txt", bytes: 0, milliseconds: 2, note: "no daemon is running" },
   ],
 };
@@ -28,6 +29,7 @@ const archive = packed({
   parts: new Map([
     ["plan.json", JSON.stringify(plan)],
     ["cut.json", '{"a'],
+    ["node.txt", "a\tb\n\u001b[2Jc\n"],
   ]),
 });
 const path = join(folder, "node.tar.gz");
@@ -97,9 +99,16 @@ describe("kube-ipvs show", () => {
 
   it("prints the parts, or one part as the command prints it", async () => {
     assert.match((await show(path)).out, /^Program +kube-ipvs 1\.0\.0$/m);
-    assert.equal((await show(path, "-o", "name")).out, "plan.json\ncut.json\nlog.txt\n");
+    assert.equal((await show(path, "-o", "name")).out, "plan.json\ncut.json\nnode.txt\nlog.txt\n");
     assert.equal((await show(path, "plan")).out, "No changes.\n");
     assert.equal((await show(path, "cut.json")).out, '{"a');
+  });
+
+  it("escapes terminal sequences in a part on a terminal, because the archive may come from anyone", async () => {
+    const columns = (): number => 80;
+    const shown = await runCommand(["show", path, "node"], {}, { columns });
+    assert.equal(shown.out, "a\tb\n\\u001b[2Jc\n");
+    assert.equal((await show(path, "node")).out, "a\tb\n\u001b[2Jc\n");
   });
 
   it("fails with one line if there is no such part or archive", async () => {
@@ -108,7 +117,7 @@ describe("kube-ipvs show", () => {
     for (const [args, reason] of [
       [[], /FILE is required/],
       [[path, "log"], /has no log \(no daemon is running\)$/],
-      [[path, "x"], /has no x \(it has plan\.json, cut\.json\)$/],
+      [[path, "x"], /has no x \(it has plan\.json, cut\.json, node\.txt\)$/],
       [[text], /Cannot read .*text: it is not a \.tar\.gz archive, or it is damaged$/],
       [[join(folder, "missing")], /Cannot read .*missing: ENOENT/],
     ] as const) {
@@ -146,7 +155,7 @@ describe("kube-ipvs explain --from-dump", () => {
 
   it("fails with one line if the archive does not contain the destinations", async () => {
     for (const [args, reason] of [
-      [["--from-dump", path], /has no node-state \(it has plan\.json, cut\.json\)$/],
+      [["--from-dump", path], /has no node-state \(it has plan\.json, cut\.json, node\.txt\)$/],
       [["--from-dump", statePath, "shop/other"], /has no Service shop\/other; kube-ipvs sysdump/],
       [["--from-dump", statePath, "10.96.0.10:80/udp"], /has no 10\.96\.0\.10:80\/udp; /],
       [["--from-dump", statePath, "--probe"], /--probe cannot be combined with --from-dump/],
