@@ -91,7 +91,9 @@ describe("the process", () => {
     server.listen(socket);
     await once(server, "listening");
     const argv = ["services", "--watch", `--kube-ipvs-operator-socket=${socket}`];
-    const child = spawn(process.execPath, [main, ...argv], { stdio: ["ignore", "pipe", "inherit"] });
+    const child = spawn(process.execPath, [main, ...argv], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
     test.after(() => {
       child.kill();
       server.close();
