@@ -98,8 +98,10 @@ export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
       this.plan.tracker.touch(service);
       this.request();
     };
+    const isPlanned = (): boolean => this.#lastGoal !== undefined;
     const answers: WeightAnswers = new WeightAnswers({
       ...{ clock, log: parts.log, ask, isReadOnly, ...(weightRecord && { record: weightRecord }) },
+      isPlanned,
       periodMs: () => live.current.weightRequestPeriodMs,
       random: Math.random,
       onCounts: (answered, unanswered) => reporter.noteWeightSignals({ answered, unanswered }),
@@ -107,7 +109,7 @@ export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
     });
     const ejections: Ejections = new Ejections({
       ...{ clock, log: parts.log, ipvs: kernel.ipvs, isReadOnly, onChange: replan },
-      isPlanned: () => this.#lastGoal !== undefined,
+      isPlanned,
       ...(canConnect && { canConnect }),
       ...(ejectionRecord && { record: ejectionRecord }),
       onCount: (ejected) => reporter.noteWeightSignals({ ejected }),

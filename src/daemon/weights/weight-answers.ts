@@ -27,6 +27,8 @@ export interface WeightAnswersContext {
   readonly record?: NumberRecord;
   /** If true, no endpoint is asked, and only recorded answers apply. */
   readonly isReadOnly: boolean;
+  /** Whether all Services have been planned since startup. Until then, the record keeps the answers of earlier runs. */
+  readonly isPlanned: () => boolean;
   /** The period between two requests to an endpoint. May change. */
   readonly periodMs: () => number;
   /** Called when the weights of these Services must be planned again. */
@@ -231,8 +233,8 @@ export class WeightAnswers {
     }
     if (due.length === 0 && !this.#isOutdated) return;
     this.#isOutdated = false;
-    const { record, onChange, onCounts } = this.#context;
-    record?.keep(() => this.#weights());
+    const { record, onChange, onCounts, isPlanned } = this.#context;
+    record?.keep(() => [...(isPlanned() ? [] : this.#recalled), ...this.#weights()]);
     const answered = this.#weights().length;
     onCounts(answered, this.#targets.size - answered);
     if (due.length > 0) onChange(due);

@@ -13,6 +13,7 @@ const page = { port: 8080, path: "/weight" };
 let clock: FakeClock;
 let periodMs: number;
 let offset: number;
+let isPlanned: boolean;
 let asked: string[];
 let changes: (readonly string[])[];
 let counts: readonly number[];
@@ -22,7 +23,7 @@ let weights: Record<string, number>;
 
 beforeEach(() => {
   clock = new FakeClock();
-  [periodMs, offset] = [10_000, 0];
+  [periodMs, offset, isPlanned] = [10_000, 0, true];
   [asked, changes, counts, kept, weights] = [[], [], [], [], {}];
 });
 
@@ -31,6 +32,7 @@ function build(recalled: Readonly<Record<string, number>> = {}, isReadOnly = fal
     clock,
     log: new RecordingLogger(),
     isReadOnly,
+    isPlanned: () => isPlanned,
     periodMs: () => periodMs,
     random: () => offset,
     ask: ({ address }): Promise<AskedWeight> => {
@@ -139,6 +141,18 @@ describe("answers about weights", () => {
     await clock.advance(60_000);
     assert.deepEqual(asked, []);
     assert.equal(clock.pendingTimers, 0);
+  });
+
+  it("of an earlier run stay recorded until all Services have been planned", async () => {
+    isPlanned = false;
+    const answers = build({ "default/web 10.0.0.1": 7, "default/later 10.0.0.2": 8 });
+    note(answers, "default/web", "10.0.0.1");
+    await clock.advance(100);
+    assert.deepEqual(new Map(kept).get("default/later 10.0.0.2"), 8);
+    isPlanned = true;
+    weights = { "10.0.0.1": 9 };
+    await clock.advance(2 * periodMs);
+    assert.deepEqual(kept, [["default/web 10.0.0.1", 9]]);
   });
 
   it("of an earlier run apply until the first answer, and a read-only run uses no others", async () => {
