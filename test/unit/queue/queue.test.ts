@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { setTimeout as pause } from "node:timers/promises";
 import { listSuites } from "../../lab/suites.ts";
 import { commands } from "../../queue/commands.ts";
 import { readDurations, updatedDurations } from "../../queue/durations.ts";
@@ -7,6 +8,7 @@ import type { Job, Outcome } from "../../queue/job.ts";
 import { processors, runJobs } from "../../queue/queue.ts";
 
 const never = new AbortController().signal;
+const idle = async (): Promise<boolean> => true;
 
 /** Jobs that record their names when they start. */
 class Starts {
@@ -18,7 +20,7 @@ class Starts {
     const run: Job["run"] = async (cpu) => {
       this.names.push(name);
       this.cpus.add(cpu);
-      await new Promise((resolve) => setTimeout(resolve, 20));
+      await pause(20);
       return { cpuSeconds: 1, output: "", summary: undefined, failure };
     };
     return { name, waits, run };
@@ -31,7 +33,7 @@ describe("the queue", () => {
     const names = Array.from({ length: 12 }, (_, index) => `job-${index}`);
     const durations = Object.fromEntries(names.map((name, index) => [name, index]));
     const jobs = ["new", ...names].map((name) => starts.job(name));
-    const { outcomes } = await runJobs(jobs, durations, never);
+    const { outcomes } = await runJobs(jobs, durations, never, idle);
     assert.deepEqual(starts.names, ["new", ...names.toReversed()]);
     assert.equal(outcomes.length, jobs.length);
     assert.equal(starts.cpus.size, processors);
@@ -42,14 +44,28 @@ describe("the queue", () => {
     const jobs = ["a", "b", "c", "d", "e", "f"].map((name) =>
       starts.job(name, { waits: name > "c" }),
     );
-    await runJobs(jobs, { a: 6, b: 5, c: 4, d: 3, e: 2, f: 1 }, never);
-    assert.deepEqual(starts.names.slice(0, 3), ["a", "d", "e"]);
+    await runJobs(jobs, { a: 6, b: 5, c: 4, d: 3, e: 2, f: 1 }, never, idle);
+    const first = ["a", "b"].slice(0, processors);
+    assert.deepEqual(starts.names.slice(0, processors + 1), [...first, "d"]);
+  });
+
+  it("runs one job at a time on a busy processor", async () => {
+    let [running, most] = [0, 0];
+    const run: Job["run"] = async () => {
+      most = Math.max(most, ++running);
+      await pause(20);
+      running -= 1;
+      return { cpuSeconds: 1, output: "", summary: undefined, failure: undefined };
+    };
+    const jobs = Array.from({ length: 6 }, (_, index) => ({ name: `${index}`, waits: true, run }));
+    const { outcomes } = await runJobs(jobs, {}, never, () => pause(1, false));
+    assert.deepEqual([outcomes.length, most], [6, processors]);
   });
 
   it("runs the other jobs after a failed one", async () => {
     const starts = new Starts();
     const jobs = [starts.job("a", { failure: "FAILED" }), starts.job("b")];
-    const { outcomes } = await runJobs(jobs, {}, never);
+    const { outcomes } = await runJobs(jobs, {}, never, idle);
     assert.deepEqual(outcomes.map(({ name, failure }) => [name, failure]).toSorted(), [
       ["a", "FAILED"],
       ["b", undefined],
@@ -58,7 +74,7 @@ describe("the queue", () => {
 
   it("starts nothing once it is stopped", async () => {
     const starts = new Starts();
-    const { outcomes } = await runJobs([starts.job("a")], {}, AbortSignal.abort());
+    const { outcomes } = await runJobs([starts.job("a")], {}, AbortSignal.abort(), idle);
     assert.deepEqual([outcomes, starts.names], [[], []]);
   });
 });
