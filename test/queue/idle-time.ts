@@ -3,12 +3,12 @@ import { cpus } from "node:os";
 import { setTimeout as pause } from "node:timers/promises";
 import { allowedCpu } from "../lab/kernel-needs.ts";
 
-const sampleMs = 1_000;
-const enoughShare = 0.1;
+const sampleMs = 2_000;
+const enoughShare = 0.5;
 
 /**
- * Whether the processor with this index was idle for a tenth of the time. Measures `samples` seconds, so that lanes with
- * different values do not start jobs at the same moment.
+ * Whether the processor with this index was idle for half of the time. Lanes with different numbers of samples do not
+ * start jobs at the same moment.
  */
 export async function hasIdleTime(index: number, samples: number): Promise<boolean> {
   const before = timesOf(index);

@@ -19,10 +19,10 @@ const unmeasured = Number.MAX_VALUE;
 const progressIntervalMs = 15_000;
 
 /**
- * Each processor has three lanes: one starts with CPU-bound jobs, and two with jobs that mostly wait. With two lanes, a
- * processor was idle a sixth of the time. A lane takes the next job as soon as it is free, but the second and third
- * lane wait until the processor has idle time. Otherwise, tests on a slow machine would exceed their limits. If memory
- * is short, there are fewer lanes.
+ * Each processor has three lanes: one starts with CPU-bound jobs, and two with jobs that mostly wait. The first lane
+ * takes the next job as soon as it is free, and the others when the processor is mostly idle. Lab kernels that share a
+ * busy processor use more CPU time: on one machine, a suite needed 41 s alone, 74 s beside another one and 115 s beside
+ * two, and tests exceeded their limits. If memory is short, there are fewer lanes.
  */
 export async function runJobs(
   jobs: readonly Job[],
