@@ -21,8 +21,8 @@ const progressIntervalMs = 15_000;
 /**
  * Each processor has three lanes: one starts with CPU-bound jobs, and two with jobs that mostly wait. The first lane
  * takes the next job as soon as it is free, and the others when the processor is mostly idle. Lab kernels that share a
- * busy processor use more CPU time: on one machine, a suite needed 41 s alone, 74 s beside another one and 115 s beside
- * two, and tests exceeded their limits. If memory is short, there are fewer lanes.
+ * busy processor use more CPU time: on one machine, a test needed 41 s alone and 74 s beside another kernel, and tests
+ * exceeded their limits. If memory is short, there are fewer lanes.
  */
 export async function runJobs(
   jobs: readonly Job[],

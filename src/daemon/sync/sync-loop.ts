@@ -238,6 +238,7 @@ export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
     if (this.#lastGoal === undefined) await findHolders(desired, this.parts.kernel.ipvs);
     const goal = this.#takeGoal();
     this.#lastGoal = goal;
+    // `findHolders` may have moved a mark from one Service to another. Both are then planned again.
     if (desired.contenders.size > 0) this.request();
     const report = await this.#reconciler.sync(goal, onProgress);
     await this.#tunnels?.serve();

@@ -203,17 +203,19 @@ describe("cleanUp", () => {
     );
   });
 
-  it("keeps the sets while a virtual server of kube-ipvs exists, because they identify it", async () => {
-    const kernel = await programmed();
-    const isOne = ({ action, subject }: Operation): boolean =>
-      action === "virtual-server-remove" && subject.includes("10.96.0.10");
-    const heal = kernel.operations.failWhere(isOne, errno.EBUSY);
-    assert.equal((await clean(kernel)).worked, false);
-    assert.match(ipSetText(kernel), /add KUBE-CLUSTER-IP 10\.96\.0\.10,tcp:80/);
-    heal();
-    assert.equal((await clean(kernel)).worked, true);
-    assert.equal(ipvsText(kernel).trim() + ipSetText(kernel).trim(), "");
-  });
+  for (const rules of ["iptables", "nftables"] as const) {
+    it(`keeps the sets of ${rules} while a virtual server of kube-ipvs exists, because they identify it`, async () => {
+      const kernel = await programmed((empty) => empty.useRules(rules));
+      const isOne = ({ action, subject }: Operation): boolean =>
+        action === "virtual-server-remove" && subject.includes("10.96.0.10");
+      const heal = kernel.operations.failWhere(isOne, errno.EBUSY);
+      assert.equal((await clean(kernel)).worked, false);
+      assert.match(ipSetText(kernel), /add KUBE-CLUSTER-IP 10\.96\.0\.10,tcp:80/);
+      heal();
+      assert.equal((await clean(kernel)).worked, true);
+      assert.equal(ipvsText(kernel).trim() + ipSetText(kernel).trim(), "");
+    });
+  }
 
   it("keeps the sets and rules if the virtual servers cannot be read", async () => {
     const kernel = await programmed();
@@ -230,18 +232,6 @@ describe("cleanUp", () => {
     const kernel = Object.assign(await programmed(), { tunnels: { remove } as never });
     assert.equal((await clean(kernel)).worked, false);
     assert.match(iptablesText(kernel, "IPv4"), /KUBE-IPVS-FILTER/);
-  });
-
-  it("keeps our nf_tables tables while a virtual server of kube-ipvs exists", async () => {
-    const kernel = await programmed((empty) => empty.useRules("nftables"));
-    const isOne = ({ action, subject }: Operation): boolean =>
-      action === "virtual-server-remove" && subject.includes("10.96.0.10");
-    const heal = kernel.operations.failWhere(isOne, errno.EBUSY);
-    assert.equal((await clean(kernel)).worked, false);
-    assert.match(ipSetText(kernel), /add KUBE-CLUSTER-IP 10\.96\.0\.10,tcp:80/);
-    heal();
-    assert.equal((await clean(kernel)).worked, true);
-    assert.equal(ipvsText(kernel).trim() + ipSetText(kernel).trim(), "");
   });
 
   it("keeps and names a third-party virtual server", async () => {
