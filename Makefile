@@ -104,7 +104,7 @@ nightly-kernels:
 test-prometheus: setup-build shim setup-prometheus ## scrape the daemon with a real Prometheus
 	@$(with_cache) node test/run.ts prometheus
 
-test-fuzz: setup-build shim ## fuzz every input with 2,000 deterministic inputs
+test-fuzz: setup-build shim ## fuzz every input with 500 deterministic inputs
 	@$(with_cache) node test/run.ts fuzz hostile-clients
 
 fuzz: setup-build ## fuzz each decoder with ten million random inputs

@@ -1,6 +1,6 @@
 /**
  * Fuzzes every input path of the program and prints the numbers of inputs and findings: node test/fuzz/run.ts [--long]
- * [--seed=N] [--runs=N] [TARGET…]. `make test` uses 2,000 inputs for each target, `make nightly` 200,000, and --long
+ * [--seed=N] [--runs=N] [TARGET…]. `make test` uses 500 inputs for each target, `make nightly` 200,000, and --long
  * ten million for each decoder. Saved inputs are tried first. A finding is printed with its seed and shortest input,
  * and written to build/fuzz/. Save it as a file in corpus/ or as a separate test.
  */
@@ -11,7 +11,7 @@ import { countOf, firstSeed } from "../support/seeds.ts";
 import { loadTarget, targetNames } from "./targets.ts";
 import { type Outcome, tryTarget } from "./try-target.ts";
 
-const shortRuns = countOf({ short: 2_000, long: 200_000 });
+const shortRuns = countOf({ short: 500, long: 200_000 });
 const longDecoderRuns = 10_000_000;
 const longRuns = 500_000;
 

@@ -32,8 +32,8 @@ function isAllowed({ name, machineWide }: Suite, lab: UsableLab): boolean {
 }
 
 function suiteJob(lab: UsableLab, suite: Suite): Job {
-  const { name, waits } = suite;
-  return { name, waits, run: (cpu, signal) => runSuite(lab, suite, cpu, signal) };
+  const { name, waits, isNightly } = suite;
+  return { name, waits, isNightly, run: (cpu, signal) => runSuite(lab, suite, cpu, signal) };
 }
 
 async function runSuite(

@@ -12,6 +12,8 @@ export interface Suite {
   readonly options: Omit<LabOptions, "cpu">;
   /** Whether the suite mostly waits, so that it can share a processor with another suite. */
   readonly waits: boolean;
+  /** Whether only `make nightly` runs the suite: see nightlySuites. */
+  readonly isNightly: boolean;
   /** The change that the suite makes outside its network namespace. Such a suite runs only in the lab kernel. */
   readonly machineWide?: string;
 }
@@ -54,6 +56,30 @@ const settingsByName: Readonly<Record<string, Settings>> = {
   "kernels/flushed-rulesets": { waits: true },
 };
 
+/**
+ * Suites that `make test` leaves to `make nightly`, so that it ends within half an hour on two slow processors. They use
+ * half of the CPU time, and vary what other suites test: other modes, schedulers, protocols, software, numbers of
+ * objects and random histories, or optional abilities.
+ */
+export const nightlySuites: ReadonlySet<string> = new Set([
+  "broken-nodes",
+  "drains-sctp",
+  "faults",
+  "golden-recorder",
+  "hashing-schedulers",
+  "holders",
+  "many-drains",
+  "neighbors",
+  "node-replacement",
+  "operator-commands-modes",
+  "ownership-histories",
+  "rejected-objects",
+  "systemd",
+  "thousand-services",
+  "tunnel",
+  "weight-signals",
+]);
+
 /** The timeout detects hangs, not slow suites. */
 const timeoutSeconds = countOf({ short: 3_600, long: 7_200 });
 const ending = ".test.ts";
@@ -65,6 +91,7 @@ export function listSuites(hasNft: boolean): readonly Suite[] {
     file: join("test/lab", name + ending),
     options: { memory: "2G", timeoutSeconds, ipvs: "present" },
     waits: false,
+    isNightly: nightlySuites.has(name),
     ...settingsByName[name],
   }));
 }

@@ -14,14 +14,16 @@ export interface Command {
   readonly name: string;
   readonly argv: readonly string[];
   readonly waits?: true;
+  readonly isNightly?: true;
   /** Whether the command prints no `node --test` summary, so that only its exit status is used. */
   readonly hasNoSummary?: true;
 }
 
-export function commandJob({ name, argv, waits, hasNoSummary }: Command): Job {
+export function commandJob({ name, argv, waits, isNightly, hasNoSummary }: Command): Job {
   return {
     name,
     waits: waits === true,
+    isNightly: isNightly === true,
     run: async (cpu, signal) => {
       const { end, output, cpuSeconds } = await runCommand(argv, cpu, signal);
       const summary = parseTestSummary(output);

@@ -24,7 +24,7 @@ export function commands(): readonly Command[] {
     },
     { name: "deploy", argv: nodeTests("test/deploy/*.test.ts") },
     { name: "elsewhere", argv: ["test/elsewhere/run.sh"], hasNoSummary: true },
-    { name: "lab-boot", argv: nodeTests("test/lab-boot/*.test.ts") },
+    { name: "lab-boot", argv: nodeTests("test/lab-boot/*.test.ts"), isNightly: true },
   ];
 }
 

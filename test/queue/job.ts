@@ -5,6 +5,8 @@ export interface Job {
   readonly name: string;
   /** Whether the job mostly waits, so that it shares a processor with another job. */
   readonly waits: boolean;
+  /** Whether a run without names leaves the job out, unless it is the long form. */
+  readonly isNightly: boolean;
   /** Runs on one processor. Aborting the signal stops it immediately. */
   run(cpu: number, signal: AbortSignal): Promise<JobResult>;
 }

@@ -1,9 +1,18 @@
 /** Runs all jobs, or those named on the command line, and prints the report. */
 import { parseArgs } from "node:util";
+import { isLong } from "../support/seeds.ts";
 import { readDurations, updatedDurations, writeDurations } from "./durations.ts";
 import type { Job } from "./job.ts";
 import { processors, runJobs } from "./queue.ts";
 import { printReport } from "./report.ts";
+
+/** All jobs in the long form. Otherwise, prints which jobs are left to `make nightly`. */
+function dailyJobs(all: readonly Job[]): readonly Job[] {
+  const left = all.filter(({ isNightly }) => isNightly && !isLong);
+  if (left.length > 0)
+    console.log(`Left to make nightly: ${left.map(({ name }) => name).join(", ")}`);
+  return all.filter((job) => !left.includes(job));
+}
 
 /** Returns the exit status. SIGINT, SIGTERM and SIGHUP stop all jobs. */
 export async function runNamed(listJobs: () => readonly Job[]): Promise<number> {
@@ -18,7 +27,7 @@ export async function runNamed(listJobs: () => readonly Job[]): Promise<number> 
     console.error(error instanceof Error ? error.message : String(error));
     return 1;
   }
-  const jobs = names.length === 0 ? all : all.filter(({ name }) => names.includes(name));
+  const jobs = names.length === 0 ? dailyJobs(all) : all.filter(({ name }) => names.includes(name));
   if (jobs.length === 0) {
     console.error(`No such suite: ${names.join(", ")}`);
     return 1;

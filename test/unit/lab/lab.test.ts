@@ -5,7 +5,7 @@ import { describe, it } from "node:test";
 import { allowedCpu, findShortage, kernelsInMemory } from "../../lab/kernel-needs.ts";
 import { explainMissing, findLab, type LabSources } from "../../lab/lab.ts";
 import { childrenSeconds, shellQuote } from "../../lab/lab-kernel.ts";
-import { listSuites } from "../../lab/suites.ts";
+import { listSuites, nightlySuites } from "../../lab/suites.ts";
 import {
   parseTestSummary,
   readFailures,
@@ -19,6 +19,11 @@ describe("the suites", () => {
     const expected = files.filter((file) => file.endsWith(".test.ts"));
     const found = listSuites(false).map(({ file }) => file.replace("test/lab/", ""));
     assert.deepEqual(found.toSorted(), expected.toSorted());
+  });
+
+  it("that are left to make nightly exist", () => {
+    const left = listSuites(false).filter(({ isNightly }) => isNightly);
+    assert.deepEqual(left.map(({ name }) => name).toSorted(), [...nightlySuites].toSorted());
   });
 });
 

@@ -23,7 +23,7 @@ class Starts {
       await pause(20);
       return { cpuSeconds: 1, output: "", summary: undefined, failure };
     };
-    return { name, waits, run };
+    return { name, waits, isNightly: false, run };
   }
 }
 
@@ -57,7 +57,12 @@ describe("the queue", () => {
       running -= 1;
       return { cpuSeconds: 1, output: "", summary: undefined, failure: undefined };
     };
-    const jobs = Array.from({ length: 6 }, (_, index) => ({ name: `${index}`, waits: true, run }));
+    const jobs = Array.from({ length: 6 }, (_, index) => ({
+      name: `${index}`,
+      waits: true,
+      isNightly: false,
+      run,
+    }));
     const { outcomes } = await runJobs(jobs, {}, never, () => pause(1, false));
     assert.deepEqual([outcomes.length, most], [6, processors]);
   });
