@@ -89,8 +89,10 @@ export class Shares {
     const before = namespace.demands.get(name);
     const objects = this.#read(name);
     const after = objects && demandOf(objects.service, objects.slices);
-    if (after === undefined) namespace.demands.delete(name);
-    else namespace.demands.set(name, after);
+    if (after === undefined) {
+      namespace.demands.delete(name);
+      this.#limited.delete(name);
+    } else namespace.demands.set(name, after);
     namespace.total = {
       frontends: namespace.total.frontends + this.#capped(after, before, "frontends"),
       endpoints: namespace.total.endpoints + this.#capped(after, before, "endpoints"),

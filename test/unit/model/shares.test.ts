@@ -55,8 +55,8 @@ class Cluster {
     return this.#taken();
   }
 
-  remove(one: ServiceRecord): readonly string[] {
-    this.tracker.noteService(one, undefined);
+  remove(...services: readonly ServiceRecord[]): readonly string[] {
+    for (const one of services) this.tracker.noteService(one, undefined);
     return this.#taken();
   }
 
@@ -224,6 +224,18 @@ describe("Services of a namespace above its limit", () => {
     cluster.put(old);
     assert.deepEqual(cluster.remove(old), ["a/old", "a/young"]);
     assert.deepEqual(cluster.served("a/young"), [2, 4]);
+    assert.deepEqual(cluster.limited, []);
+  });
+
+  it("are no longer reported after they are deleted, one by one or together", () => {
+    const cluster = new Cluster();
+    const [old, middle, young] = [1, 2, 3].map((age) => sized(`a/s${age}`, 1, 9, age));
+    assert.ok(old !== undefined && middle !== undefined && young !== undefined);
+    cluster.put(old, middle, young);
+    assert.deepEqual(cluster.limited, ["a/s2 namespace-limit", "a/s3 namespace-limit"]);
+    cluster.remove(young);
+    assert.deepEqual(cluster.limited, ["a/s2 namespace-limit"]);
+    cluster.remove(old, middle);
     assert.deepEqual(cluster.limited, []);
   });
 
