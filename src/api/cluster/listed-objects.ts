@@ -12,8 +12,7 @@ export class ListedObjects<T> {
   readonly keys: Set<string> = new Set<string>();
   readonly #records: LastKnownRecords<T>;
   readonly #target: Judged<T>;
-  readonly #names = new Set<string>();
-  readonly #waiting = new Map<string, T | undefined>();
+  readonly #listed = new Map<string, T | undefined>();
 
   constructor(target: Judged<T>, records: LastKnownRecords<T>) {
     this.#target = target;
@@ -21,27 +20,33 @@ export class ListedObjects<T> {
   }
 
   get objectCount(): number {
-    return this.#names.size;
+    return this.#listed.size;
   }
 
   has(name: string): boolean {
-    return this.#names.has(name);
+    return this.#listed.has(name);
   }
 
   put(name: string, record: T | undefined): void {
     const before = this.#records.get(name);
     const keys = record === undefined ? [] : this.#target.keysOf(record);
     for (const key of keys) this.keys.add(key);
-    this.#names.add(name);
-    if (before !== undefined && this.#loses(before, keys)) this.#waiting.set(name, record);
-    else this.#records.put(name, record);
+    if (before !== undefined && this.#loses(before, keys)) this.#listed.set(name, record);
+    else {
+      this.#records.put(name, record);
+      // Keeps the known record instead of an equal one, which saves memory and a later comparison.
+      this.#listed.set(name, this.#records.get(name));
+    }
   }
 
-  /** Reports the waiting changes, and the removal of everything that is not in the list. */
+  /**
+   * Reports the waiting changes, and the removal of everything that is not in the list. Also repeats new objects,
+   * because an older list that expired in quarantine may have removed them meanwhile.
+   */
   takeAway(): void {
-    for (const [name, record] of this.#waiting) this.#records.put(name, record);
+    for (const [name, record] of this.#listed) this.#records.put(name, record);
     for (const name of this.#records.names()) {
-      if (!this.#names.has(name)) this.#records.put(name, undefined);
+      if (!this.#listed.has(name)) this.#records.put(name, undefined);
     }
   }
 

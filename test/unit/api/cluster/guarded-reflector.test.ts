@@ -132,6 +132,34 @@ describe("a list after a gap in the history", () => {
     ]);
   });
 
+  it("is applied after a minute while a second list arrives, and removes nothing that the second list contains", async (test) => {
+    const stage = new Stage(test);
+    await stage.list("10", sliceOf("a", 20), sliceOf("b", 1, 30));
+    stage.told.take();
+    await stage.forget();
+    await stage.list("11", sliceOf("b", 1, 40));
+    await stage.clock.advance(45_000);
+    const body = stage.connection.latest.answer();
+    const items = [sliceOf("c", 20), sliceOf("b", 1, 50)].map((item) => JSON.stringify(item));
+    const head = '{"kind":"EndpointSliceList","metadata":{"resourceVersion":"12"},"items":[';
+    body.send(`${head}${items.join(",")},`);
+    await stage.clock.advance(5_000);
+    stage.told.take();
+    await stage.clock.advance(10_000);
+    body.send(`${JSON.stringify(sliceOf("d", 1, 60))}]}`);
+    body.end();
+    await stage.clock.advance(0);
+    const slices = [...stage.told.slices].map(([name, { endpoints }]) => [
+      name,
+      endpoints[0]?.address,
+    ]);
+    assert.deepEqual(slices.toSorted(), [
+      ["default/b", "10.0.1.50"],
+      ["default/c", "10.0.1.0"],
+      ["default/d", "10.0.1.60"],
+    ]);
+  });
+
   it("reports new objects immediately, and does not treat moved endpoints as missing", async (test) => {
     const stage = new Stage(test);
     await stage.list("10", sliceOf("a", 20));
