@@ -64,8 +64,10 @@ export function isSilence(error: unknown): boolean {
 }
 
 /**
- * Whether the server is reachable but rejected the request or sent an invalid response. If so, waiting may not help.
+ * Whether the server is reachable but rejected the request, sent an invalid response, or closed a watch immediately. If
+ * so, waiting may not help.
  */
 export function isAnswered(error: unknown): boolean {
-  return error instanceof ApiError && (error.status !== 0 || error.reason === "malformed-answer");
+  if (!(error instanceof ApiError)) return false;
+  return error.status !== 0 || ["malformed-answer", "short-watch"].includes(error.reason);
 }

@@ -201,6 +201,21 @@ describe("a reflector's requests", () => {
     assert.equal(stage.failures("malformed-answer"), 1);
   });
 
+  it("list again after three watches in a row that end immediately", async (test) => {
+    const stage = new Stage(test);
+    (await stage.toWatch()).end();
+    for (const _ of [1, 2]) {
+      await stage.untilNextRequest();
+      assert.equal(stage.query["watch"], "true");
+      stage.connection.latest.answer().end();
+    }
+    await stage.untilNextRequest();
+    assert.equal(stage.failures("short-watch"), 3);
+    assert.equal(stage.query["watch"], undefined);
+    await stage.answerList("20", service());
+    assert.deepEqual(stage.told.take(), ["+services default/web"]);
+  });
+
   it("continue to watch if failures are rare", async (test) => {
     const stage = new Stage(test);
     (await stage.toWatch()).end();
