@@ -49,6 +49,7 @@ export const refusalReasons = {
   "invalid-manifest": "cannot be read as YAML or JSON",
   "unreadable-file": "cannot be read",
   "file-too-large": "is larger than 16 MiB",
+  "empty-file": "is empty",
   "missing-kind": "is not a Kubernetes object: it has no kind",
   "unsupported-api-version": "is not a supported API version",
   "duplicate-object": "is already defined",

@@ -66,9 +66,9 @@ const maxFileBytes = 16 * 1024 * 1024;
 const youngMs = 2_000;
 
 /**
- * Reads a manifest file. If the file is unchanged or cannot be parsed, returns `last`'s objects. A file that cannot be
- * parsed is also reported to `refuse`. Returns `undefined` if the file does not exist. Invalid fields are reported each
- * time a changed file is read.
+ * Reads a manifest file. If the file is unchanged, was emptied or cannot be parsed, returns `last`'s objects. Files that
+ * were emptied or cannot be parsed are also reported to `refuse`. Returns `undefined` if the file does not exist. Invalid
+ * fields are reported each time a changed file is read.
  */
 export async function readManifestFile(
   file: { readonly folder: string; readonly name: string; readonly nowMs: number },
@@ -105,7 +105,7 @@ export async function readManifestFile(
     const bytes = await readFile(path);
     const digest = createHash("sha256").update(bytes).digest("base64");
     if (last?.digest === digest) return { ...last, stamp, wasYoung };
-    const objects = objectsOf(file.name, bytes.toString("utf8"), into) ?? stale.objects;
+    const objects = objectsOf(file.name, bytes, stale.objects, into) ?? stale.objects;
     return { stamp, wasYoung, digest, objects, invalid: [...found.values()] };
   } catch (error) {
     if (isGone(error)) return undefined;
@@ -128,14 +128,23 @@ function isGone(error: unknown): boolean {
   return error instanceof Error && "code" in error && error.code === "ENOENT";
 }
 
-/** Parses the objects in a text. `undefined` if the text is invalid. */
+/**
+ * Parses the objects in a file. `undefined` if the file is invalid, or if it is empty but had objects before: a shell
+ * empties a file before the program that writes the new contents starts.
+ */
 function objectsOf(
   fileName: string,
-  text: string,
+  bytes: Buffer,
+  before: readonly ManifestObject[],
   into: ManifestContext,
 ): readonly ManifestObject[] | undefined {
-  const content = readDocuments(fileName, text);
   const shownName = printableText(fileName);
+  if (bytes.length === 0 && before.length > 0) {
+    const detail = "delete it to remove its last objects";
+    into.refuse(manifestRefusal(shownName, "empty-file", { detail }));
+    return undefined;
+  }
+  const content = readDocuments(fileName, bytes.toString("utf8"));
   if (content.kind === "problem") {
     const { line, column, reason: detail } = content.problem;
     const subject = `${shownName}:${line}:${column}`;

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdir, rm, symlink, utimes, writeFile } from "node:fs/promises";
+import { mkdir, rm, symlink, truncate, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { stringify } from "yaml";
@@ -185,6 +185,32 @@ describe("a folder of manifests", () => {
     await source.refresh();
     assert.deepEqual(told.take(), ["~services default/web"]);
     assert.deepEqual(source.invalidObjects(), []);
+  });
+
+  it("keeps the objects of a file that was truncated to be rewritten", async (test) => {
+    const folder = await ManifestFolder.make(test, { "a.yaml": yaml(service()) });
+    const { source, told } = await startedSource(test, folder);
+    told.take();
+    const path = join(folder.path, "a.yaml");
+    await truncate(path, 0);
+    await source.refresh();
+    await source.refresh();
+    assert.deepEqual(told.take(), []);
+    const message = "Cannot use manifest a.yaml: it is empty: delete it to remove its last objects";
+    assert.deepEqual(told.takeRefusals(), [message]);
+    assert.deepEqual(
+      source.invalidObjects().map((one) => one.message),
+      [message],
+    );
+    await writeFile(path, yaml(service({ name: "b" })));
+    await source.refresh();
+    assert.deepEqual(told.take(), ["-services default/web", "+services default/b"]);
+    assert.deepEqual(source.invalidObjects(), []);
+    await truncate(path, 0);
+    await source.refresh();
+    await folder.remove("a.yaml");
+    await source.refresh();
+    assert.deepEqual(told.take(), ["-services default/b"]);
   });
 
   it("reports the file and line of an invalid field", async (test) => {
