@@ -51,6 +51,7 @@ function configFile(
 ): NonNullable<RunContext["configFile"]> {
   return {
     path: initial.filePath,
+    text: initial.fileText,
     initial,
     read: (log) => {
       const loaded = loadConfig(values, process);

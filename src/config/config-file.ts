@@ -8,6 +8,7 @@ export const configApiVersion = "kubeproxy.config.k8s.io/v1alpha1";
 export const configKind = "KubeProxyConfiguration";
 
 export interface ConfigFile {
+  readonly text: string;
   /** The KubeProxyConfiguration without apiVersion and kind. Its fields are not validated yet. */
   readonly fields: Readonly<Record<string, unknown>>;
   readonly notices: readonly ConfigNotice[];
@@ -18,12 +19,13 @@ export interface ConfigFile {
  * kind.
  */
 export function readConfigFile(path: string, readFile: (path: string) => string): ConfigFile {
-  const documents = parseYamlDocuments(readFileText(path, readFile));
+  const text = readFileText(path, readFile);
+  const documents = parseYamlDocuments(text);
   const document = documents[0];
   if (document === undefined) throw new ConfigError([{ path, reason: "the file is empty" }]);
   const syntax = document.problems.filter((problem) => problem.kind === "syntax");
   if (syntax.length > 0) throw new ConfigError(syntax.map((problem) => problemAt(path, problem)));
-  return { fields: checkKind(path, document), notices: noticesOf(path, documents) };
+  return { text, fields: checkKind(path, document), notices: noticesOf(path, documents) };
 }
 
 function readFileText(path: string, readFile: (path: string) => string): string {

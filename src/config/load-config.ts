@@ -29,6 +29,8 @@ export interface LoadedConfig extends ConfigState {
   readonly isCleanupForced: boolean;
   /** The path given with `--config`. Empty if that flag is not given. */
   readonly filePath: string;
+  /** The text of that file. */
+  readonly fileText: string;
   /** The effective configuration, as a KubeProxyConfiguration v1alpha1. */
   readonly object: Readonly<Record<string, unknown>>;
   /** The file to write for `--write-config-to`. */
@@ -86,6 +88,7 @@ export function loadConfig(
     rebuild: (changed) =>
       freeze(built([], buildConfig(settingsOf(changed), context, nameOf), logFormat)),
     filePath: path,
+    fileText: file?.text ?? "",
     object: configObject(values, config),
     ...(writtenPath === "" ? {} : { written: { path: writtenPath, text: text() } }),
     notices,

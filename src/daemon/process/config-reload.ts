@@ -10,6 +10,8 @@ import { watchText } from "./config-watch.ts";
 /** A configuration file that can be read again. */
 export interface ConfigFileSource {
   readonly path: string;
+  /** The file's text from which `initial` was built. The file may have changed since then. */
+  readonly text: string;
   readonly initial: ConfigState;
   /** Reads and validates the file, with the same flags as at startup. Logs warnings to `log`. Throws ConfigError. */
   read(log: Logger): ConfigState;
@@ -41,7 +43,7 @@ export function followConfigFile(
   source: ConfigFileSource,
   dependencies: ConfigReloadDependencies,
 ): () => void {
-  const { path, initial } = source;
+  const { path, text, initial } = source;
   const { log } = dependencies;
   const fail = (error: Error): void => {
     stop();
@@ -56,7 +58,7 @@ export function followConfigFile(
   };
   const run = initial.config.configReload ? () => reload.run() : exit;
   const onText = (): void => background(run(), log, "configuration reload");
-  const stop = watchText(path, { ...dependencies, onText });
+  const stop = watchText(path, text, { ...dependencies, onText });
   return stop;
 }
 

@@ -20,24 +20,33 @@ export interface TextWatchOptions {
 
 /**
  * Watches the text at this path, even if the file is replaced or the path leads through the symlinks of a ConfigMap
- * volume. Returns a function that stops watching. Throws if the file cannot be watched.
+ * volume. `text` is the last known text, which may already be outdated. Returns a function that stops watching. Throws
+ * if the file cannot be watched.
  */
-export function watchText(path: string, { clock, log, onText }: TextWatchOptions): () => void {
-  // If the file cannot be read, the next change or periodic read tries again.
-  const readText = () => attempt(() => readFileSync(path, "utf8"));
-  let text = readText();
-  let cancel: () => void = () => {};
+export function watchText(
+  path: string,
+  text: string,
+  { clock, log, onText }: TextWatchOptions,
+): () => void {
+  let known = text;
+  let cancelSoon: () => void = () => {};
+  let cancelReread: () => void = () => {};
   const look = (): void => {
-    cancel = clock.after(rereadMs, look);
-    const now = readText();
+    // If the file cannot be read, the next change or periodic read tries again.
+    const now = attempt(() => readFileSync(path, "utf8"));
     // A file that cannot be read is probably being replaced.
-    if (now === undefined || now === text) return;
-    text = now;
+    if (now === undefined || now === known) return;
+    known = now;
     onText();
   };
   const soon = (): void => {
-    cancel();
-    cancel = clock.after(settleMs, look);
+    cancelSoon();
+    cancelSoon = clock.after(settleMs, look);
+  };
+  // Notifications do not postpone the periodic reads, because other files in the folder may change all the time.
+  const reread = (): void => {
+    cancelReread = clock.after(rereadMs, reread);
+    look();
   };
   const watchers = foldersOf(path).map((folder) => {
     const watcher = watch(folder, { persistent: false }, soon);
@@ -46,9 +55,11 @@ export function watchText(path: string, { clock, log, onText }: TextWatchOptions
     );
     return watcher;
   });
-  cancel = clock.after(rereadMs, look);
+  soon();
+  cancelReread = clock.after(rereadMs, reread);
   return () => {
-    cancel();
+    cancelSoon();
+    cancelReread();
     for (const watcher of watchers) watcher.close();
   };
 }

@@ -28,7 +28,7 @@ function reloadOf(
   const failures: string[] = [];
   const read = (): ConfigState => loadFile(later.shift() ?? "");
   const reload = new ConfigReload(
-    { path: "/config", initial: loadFile(first), read },
+    { path: "/config", text: first, initial: loadFile(first), read },
     {
       clock: new FakeClock(),
       log,
@@ -142,7 +142,7 @@ describe("a configuration file whose change stops the program", () => {
     test.after(() => rmSync(folder, { recursive: true }));
     writeFileSync(path, `${head}mode: ipvs\n`);
     const read = (): ConfigState => load({}, readFileSync(path, "utf8"));
-    const source: ConfigFileSource = { path, initial: read(), read };
+    const source: ConfigFileSource = { path, text: `${head}mode: ipvs\n`, initial: read(), read };
     const log = new RecordingLogger();
     const { promise: failure, resolve: fail } = Promise.withResolvers<Error>();
     const isLogged = Promise.withResolvers<void>();
@@ -180,7 +180,7 @@ describe("a configuration file whose change stops the program", () => {
     const failures: Error[] = [];
     const clock = new FakeClock();
     const stop = followConfigFile(
-      { path, initial: read(), read },
+      { path, text: `${head}mode: ipvs\n`, initial: read(), read },
       {
         ...{ clock, log: new RecordingLogger(), apply: async () => {}, check: async () => {} },
         fail: (error) => failures.push(error),

@@ -14,6 +14,7 @@ import { afterEach, beforeEach, describe, it } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import { systemClock } from "../../../../src/base/clock.ts";
 import { silentLogger } from "../../../../src/base/log.ts";
+import { FakeClock } from "../../../support/fake-clock.ts";
 import { watchText } from "../../../../src/daemon/process/config-watch.ts";
 
 /** Simulates a ConfigMap volume and how kubelet replaces its contents. */
@@ -58,7 +59,7 @@ describe("the watch of the configuration file", () => {
   it("fails without a file", () => {
     const options = { clock: systemClock, log: silentLogger, onText: () => {} };
     assert.throws(
-      () => watchText(join(folder, "missing", "file"), options),
+      () => watchText(join(folder, "missing", "file"), "", options),
       /Cannot watch .*missing.*: ENOENT/,
     );
   });
@@ -86,16 +87,36 @@ describe("the watch of the configuration file", () => {
     it(`detects ${name}`, async () => {
       const [watched, change] = make();
       const { promise, resolve } = Promise.withResolvers<void>();
-      stop = watchText(watched, { clock: systemClock, log: silentLogger, onText: resolve });
+      stop = watchText(watched, "one", { clock: systemClock, log: silentLogger, onText: resolve });
       change();
       await promise;
     });
   }
 
+  it("detects a change that was made before the watch began", async () => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    stop = watchText(path, "zero", { clock: systemClock, log: silentLogger, onText: resolve });
+    await promise;
+  });
+
+  it("detects a change within a minute even if other files in the directory change all the time", async () => {
+    const clock = new FakeClock();
+    let count = 0;
+    stop = watchText(path, "one", { clock, log: silentLogger, onText: () => (count += 1) });
+    writeFileSync(path, "two");
+    for (let round = 0; round < 320 && count === 0; round += 1) {
+      writeFileSync(join(folder, "other"), String(round));
+      // The kernel's notification needs real time.
+      await pause(5);
+      await clock.advance(190);
+    }
+    assert.equal(count, 1);
+  });
+
   it("reports nothing while the text is the same", async () => {
     let count = 0;
     const { promise, resolve } = Promise.withResolvers<void>();
-    stop = watchText(path, {
+    stop = watchText(path, "one", {
       clock: systemClock,
       log: silentLogger,
       onText: () => {
