@@ -14,8 +14,8 @@ import { afterEach, beforeEach, describe, it } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import { systemClock } from "../../../../src/base/clock.ts";
 import { silentLogger } from "../../../../src/base/log.ts";
-import { FakeClock } from "../../../support/fake-clock.ts";
 import { watchText } from "../../../../src/daemon/process/config-watch.ts";
+import { FakeClock } from "../../../support/fake-clock.ts";
 
 /** Simulates a ConfigMap volume and how kubelet replaces its contents. */
 class Volume {
