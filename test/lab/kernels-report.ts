@@ -109,7 +109,7 @@ export function renderReport(
     "`make test-kernels` writes this page. It runs suites of `test/lab` with each iptables backend, on user-mode Linux that",
     "`make lab-kernel` builds from Debian's kernel source. With `BACKEND=nftables` and `BACKEND=none`, kube-ipvs writes rules",
     "and sets with nf_tables. With `none`, the kernel has neither iptables nor ipset. The suite `kernels/backends` has",
-    "rules in both backends simultaneously. `make test` runs all suites on Linux 6.12 with legacy iptables.",
+    "rules in both backends simultaneously. `make nightly` runs all suites on Linux 6.12 with legacy iptables.",
     "",
     "| kernel | backend | suites | passed | failed |",
     "|---|---|---:|---:|---:|",
