@@ -11,7 +11,8 @@ import { type ChangePlan, servicesOfChange } from "./change-plan.ts";
 import { Drainer } from "./drain/drainer.ts";
 import { type DrainPolicy, type DrainStartTimes, noDrainStartTimes } from "./drain/drains.ts";
 import { findDrift } from "./find-drift.ts";
-import { ConntrackCleaner, cleanConntrack } from "./kinds/stale-flows.ts";
+import { ConntrackCleaner, cleanConntrack, cleanFlows } from "./kinds/stale-flows.ts";
+import { KnownRanges } from "./kinds/stale-range-flows.ts";
 import { type CachedServers, CachedState, noteRightRules } from "./observed/cached-state.ts";
 import { Differences } from "./observed/difference.ts";
 import { Freshness } from "./observed/freshness.ts";
@@ -64,6 +65,7 @@ export class Reconciler {
   readonly #observer: Observer;
   readonly #drainer: Drainer;
   readonly #cleaner: ConntrackCleaner;
+  readonly #ranges = new KnownRanges();
   readonly #ownership: Ownership;
   readonly #status = new StatusTable();
   readonly #freshness: Freshness;
@@ -179,6 +181,7 @@ export class Reconciler {
     this.#ownership.noteCreations(plan.changes);
     await pass.applyPlan(plan, onProgress);
     await this.#drainer.after(plan, pass, desired, goal.drain);
+    await this.#cleanRanges(desired, pass);
     this.#noteOutcomes(pass, plan);
     this.#ownership.update(view, scope.virtualServers);
     this.#drainer.keepStartTimes();
@@ -195,6 +198,7 @@ export class Reconciler {
     const { outcomes } = pass;
     await cleanConntrack(this.#cleaner, [], this.#cached, outcomes);
     await this.#drainer.check(pass, desired, policy);
+    await this.#cleanRanges(desired, pass);
     this.#freshness.noteUnknown(outcomes);
     // Former Services need not be looked up, because a virtual server that no Service desires is removed with all its
     // real servers.
@@ -202,6 +206,11 @@ export class Reconciler {
     this.#status.reject(outcomes.refused, servicesOfChange(desired), nowMs);
     this.#drainer.keepStartTimes();
     return { ...emptyReport, ...reportOf(outcomes), rejections: this.#status.rejections };
+  }
+
+  async #cleanRanges(desired: DesiredView, { outcomes }: Pass): Promise<void> {
+    const checks = this.#ranges.changed(desired, this.#cached);
+    if (checks.length > 0) await cleanFlows(this.#cleaner, checks, outcomes);
   }
 
   /** Updates the cache, and adds to the scope everything that differs or is due for a retry. */

@@ -25,13 +25,14 @@ export interface Flow {
  */
 export interface FlowSelection {
   readonly destination: IpAddress;
-  readonly destinationPort: number;
+  /** Undefined selects all ports. */
+  readonly destinationPort?: number;
   readonly answeredBy?: RealServerId;
 }
 
 export function isSelected(flow: Flow, selection: FlowSelection): boolean {
   const { destination, destinationPort, answeredBy } = selection;
-  if (flow.destinationPort !== destinationPort) return false;
+  if (destinationPort !== undefined && flow.destinationPort !== destinationPort) return false;
   if (servedDestination(flow.destination) !== servedDestination(destination)) return false;
   if (answeredBy === undefined) return true;
   return flow.replySource === answeredBy.address && flow.replySourcePort === answeredBy.port;

@@ -104,10 +104,12 @@ function selected(number: number, selection: FlowSelection): FlowValues {
   const hasAddresses = familyOf(destination) === "IPv4" && !isLoopback(destination);
   const original = {
     ...(hasAddresses ? { ip: addressAs("Destination", destination) } : {}),
-    protocol: { number, destinationPort },
+    protocol: { number, ...(destinationPort === undefined ? {} : { destinationPort }) },
   };
   const originalFlags =
-    parts.protocol | parts.destinationPort | (hasAddresses ? parts.destination : 0);
+    parts.protocol |
+    (destinationPort === undefined ? 0 : parts.destinationPort) |
+    (hasAddresses ? parts.destination : 0);
   if (answeredBy === undefined) return { original, filter: { originalFlags } };
   const reply = {
     ...(hasAddresses ? { ip: addressAs("Source", answeredBy.address) } : {}),

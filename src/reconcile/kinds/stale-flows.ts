@@ -4,6 +4,7 @@
  */
 import type { Clock } from "../../base/clock.ts";
 import { familyOf, type HostPort, hostPort, ipFamilies } from "../../base/ip.ts";
+import { none } from "../../base/none.ts";
 import { sameSet } from "../../base/same-set.ts";
 import type { Conntrack } from "../../kernel/kernel.ts";
 import type { UdpDestination } from "../../plan/iptables/udp-destinations.ts";
@@ -35,6 +36,8 @@ export interface FlowCheck {
   readonly selection: FlowSelection;
   /** Returns the keys of the real servers that may reply. Called when the check runs. */
   answers(): ReadonlySet<HostPort>;
+  /** For a port range: whether the range serves the flow. The real servers of a range keep the destination port. */
+  servesFlow?(flow: Flow): boolean;
 }
 
 /** Remembers which endpoints may reply at each UDP destination, and finds destinations for which this changed. */
@@ -93,6 +96,7 @@ export class ConntrackCleaner {
     for (const check of checks) this.#pending.set(checkKey(check), check);
     const { pending } = this;
     const allowed = new Map(pending.map((check) => [check.key, check.answers()]));
+    const ranges = pending.filter(({ servesFlow }) => servesFlow !== undefined);
     const byFamily = Map.groupBy(pending, ({ selection }) => familyOf(selection.destination));
     for (const family of ipFamilies) {
       const ofFamily = byFamily.get(family);
@@ -101,7 +105,7 @@ export class ConntrackCleaner {
       let deletedCount = 0;
       for (const check of ofFamily.length > maxSelections ? [undefined] : ofFamily) {
         const flows = await this.#conntrack.listUdpFlows(family, check?.selection);
-        const stale = staleFlows(flows, allowed);
+        const stale = staleFlows(flows, allowed, ranges);
         if (stale.length > 0) deletedCount += await this.#conntrack.remove(stale);
       }
       onPass({ family, elapsedMs: this.#clock.monotonicMs() - beganMs, deletedCount });
@@ -157,11 +161,20 @@ function checkKey({ key, selection: { answeredBy } }: FlowCheck): string {
 export function staleFlows(
   flows: readonly Flow[],
   allowed: ReadonlyMap<ServerKey, ReadonlySet<HostPort>>,
+  ranges: readonly FlowCheck[] = none,
 ): readonly Flow[] {
   return flows.filter((flow) => {
-    const { protocol, destinationPort: port } = flow;
-    const key = virtualServerKey({ protocol, address: servedDestination(flow.destination), port });
-    const answers = allowed.get(key);
-    return answers !== undefined && !answers.has(hostPort(flow.replySource, flow.replySourcePort));
+    const answers = allowed.get(serverKeyOf(flow));
+    if (answers !== undefined)
+      return !answers.has(hostPort(flow.replySource, flow.replySourcePort));
+    const range = ranges.find((one) => one.servesFlow?.(flow) === true);
+    if (range === undefined) return false;
+    const isAnswered = allowed.get(range.key)?.has(hostPort(flow.replySource, 0)) === true;
+    return !isAnswered || flow.replySourcePort !== flow.destinationPort;
   });
+}
+
+/** The key of the virtual server without a firewall mark that would serve a flow. */
+export function serverKeyOf({ protocol, destination, destinationPort: port }: Flow): ServerKey {
+  return virtualServerKey({ protocol, address: servedDestination(destination), port });
 }

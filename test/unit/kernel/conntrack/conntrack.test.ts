@@ -93,12 +93,13 @@ describe("listUdpFlows", () => {
     );
   });
 
-  it("requests only flows to a virtual server, or only those whose replies come from one real server", async () => {
+  it("requests only flows to a virtual server, to an address, or with replies from one real server", async () => {
     const { conntrack, sent } = open(([request]) => messages(done(request?.sequence ?? 0)));
     const selection = { destination: ip("10.96.0.10"), destinationPort: 53 };
     await conntrack.listUdpFlows("IPv4", selection);
     const answeredBy = { address: ip("10.244.1.5"), port: 5353 };
     await conntrack.listUdpFlows("IPv4", { ...selection, answeredBy });
+    await conntrack.listUdpFlows("IPv4", { destination: selection.destination });
     const original =
       'original={"ip":{"ipv4Destination":"0a60000a"},"protocol":{"number":17,"destinationPort":53}}';
     const reply =
@@ -106,6 +107,7 @@ describe("listUdpFlows", () => {
     assert.deepEqual(sent.map(textOf), [
       `101 ${original} filter={"originalFlags":42}`,
       `101 ${original} ${reply} filter={"originalFlags":42,"replyFlags":25}`,
+      `101 ${original.replace(',"destinationPort":53', "")} filter={"originalFlags":10}`,
     ]);
   });
 
