@@ -195,15 +195,18 @@ export class DesiredState {
     return serviceNames(this.#addresses.of(address));
   }
 
-  /** Keys of the planned virtual servers that need this address on kube-ipvs0. */
+  /**
+   * Keys of the planned virtual servers that need this address on kube-ipvs0. If the address lost the mark of its
+   * ranges to another address, it does not need the virtual server of the mark.
+   */
   serversOfAddress(address: IpAddress): readonly ServerKey[] {
     const planned = this.#addresses.of(address).flatMap(({ virtualServers }) => virtualServers);
-    return planned
-      .filter(
-        ({ virtualServer, range }) =>
-          range?.tunnel === undefined && (range ?? virtualServer).address === address,
-      )
-      .map(({ virtualServer }) => virtualServerKey(virtualServer));
+    const servers = planned.filter(({ range }) => range?.tunnel === undefined);
+    return servers.flatMap(({ virtualServer, range }) => {
+      const key = virtualServerKey(virtualServer);
+      const served = range === undefined ? virtualServer : this.virtualServer(key)?.range;
+      return served?.address === address ? [key] : [];
+    });
   }
 
   /** Number of service ports for which this policy is Local and all usable endpoints are on other nodes. */

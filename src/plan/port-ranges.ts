@@ -23,17 +23,33 @@ export interface ServiceRanges {
 }
 
 /**
- * The ranges at one frontend's address. Undefined for node ports, and for addresses that kube-ipvs does not bind,
- * because a range on a node address would capture traffic to the ports of local processes.
+ * The frontends at whose addresses ranges are served. They exclude node ports, and addresses that kube-ipvs does not
+ * bind, because a range on a node address would capture traffic to the ports of local processes. Marks are hashes, so
+ * several addresses may have the same mark. Only the first of them has ranges.
  */
+export function rangeFrontends(
+  frontends: readonly Frontend[],
+  { marks }: ServiceRanges,
+): ReadonlySet<Frontend> {
+  const addresses = new Map<number, IpAddress>();
+  const isRanged = ({ kind, address, isBound }: Frontend): boolean => {
+    if (!isBound || kind === "node-port") return false;
+    const mark = rangeMark(address, marks);
+    const first = addresses.get(mark) ?? address;
+    addresses.set(mark, first);
+    return first === address;
+  };
+  return new Set(frontends.filter(isRanged));
+}
+
+/** The ranges at the address of one of the {@link rangeFrontends}. */
 export function rangeAt(
-  { kind, address, isBound, isLocal }: Frontend,
+  { kind, address, isLocal }: Frontend,
   { ranges, protocols, marks }: ServiceRanges,
   port: ServicePort,
   options: FamilyOptions,
   endpoints: readonly Endpoint[],
-): ServedRange | undefined {
-  if (!isBound || kind === "node-port") return undefined;
+): ServedRange {
   const localEndpoints = new Set(
     endpoints.filter((endpoint) => endpoint.isLocal).map((endpoint) => endpoint.address),
   );

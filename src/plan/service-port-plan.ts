@@ -33,7 +33,7 @@ import {
   reservedAddresses,
 } from "./frontends.ts";
 import type { FamilyOptions } from "./options.ts";
-import { rangeAt, rangeMark, type ServiceRanges } from "./port-ranges.ts";
+import { rangeAt, rangeFrontends, rangeMark, type ServiceRanges } from "./port-ranges.ts";
 import { type Preference, preferenceFor } from "./preference.ts";
 import { admitsNode, type PlannedSetEntry, setEntriesOf } from "./set-entries.ts";
 import { spreadByNode } from "./spread.ts";
@@ -116,10 +116,13 @@ export function planServicePort(
   const preference = preferenceFor(near.cluster, endpoints, tuning, facts);
   const chosen = without(preference?.excluded, near);
   const basis = { port, context, serving: servingKeys(port, endpoints, preference) };
-  const ranges = rangesFor(requested, port, endpoints, context);
+  const ranged =
+    context.ranges === undefined ? noFrontends : rangeFrontends(requested, context.ranges);
+  const ranges = rangesFor(ranged, port, endpoints, context);
   // A port inside the Service's own range is served by the virtual server of the range, so that the port and the rest
   // of the range share session affinity. If another Service has that virtual server, the port is served as usual.
-  const isServed = (frontend: Frontend): boolean => !isServedByRange(frontend, context);
+  const isServed = (frontend: Frontend): boolean =>
+    !ranged.has(frontend) || !isServedByRange(frontend, context);
   const frontends = context.ranges === undefined ? requested : requested.filter(isServed);
   const ordinary = virtualServersOf(basis, frontends, chosen);
   return {
@@ -186,28 +189,29 @@ function virtualServersOf(
 
 type RangeFrontend = Frontend & { readonly range: ServedRange };
 
+const noFrontends: ReadonlySet<Frontend> = new Set();
+
 function isServedByRange(
-  { isBound, kind, address, port }: Frontend,
+  { address, port }: Frontend,
   { ranges, facts = noTuningFacts }: ServicePortContext,
 ): boolean {
-  const isOfRange = isBound && kind !== "node-port";
-  if (!isOfRange || ranges === undefined || !isInRanges(port, ranges.ranges)) return false;
+  if (ranges === undefined || !isInRanges(port, ranges.ranges)) return false;
   const server = markServerId(familyOf(address), rangeMark(address, ranges.marks));
   return facts.isRangeLost?.(virtualServerKey(server)) !== true;
 }
 
 function rangesFor(
-  frontends: readonly Frontend[],
+  frontends: ReadonlySet<Frontend>,
   port: ServicePort,
   endpoints: readonly Endpoint[],
   { ranges, rangesPort, options }: ServicePortContext,
 ): readonly RangeFrontend[] {
   const key = endpointPortKey({ name: port.portName, protocol: port.protocol });
   if (ranges === undefined || key !== rangesPort) return none;
-  return frontends.flatMap((frontend) => {
-    const range = rangeAt(frontend, ranges, port, options, endpoints);
-    return range === undefined ? [] : [{ ...frontend, range }];
-  });
+  return [...frontends].map((frontend) => ({
+    ...frontend,
+    range: rangeAt(frontend, ranges, port, options, endpoints),
+  }));
 }
 
 /** Ranges drain like UDP services, because they may have UDP flows, which never end explicitly. */

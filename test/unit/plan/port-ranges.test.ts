@@ -225,6 +225,31 @@ describe("a port range", () => {
     }
   });
 
+  it("is served at the first of a Service's addresses with the same mark, and the others have the Service's own ports", () => {
+    const [first, second] = [ip("203.0.114.39"), ip("203.0.114.109")];
+    const shared = toServerKey(`FWM ${rangeMark(first, portRangeMarks)} IPv4`);
+    assert.equal(rangeMark(first, portRangeMarks), rangeMark(second, portRangeMarks));
+    const servedAt = (...externalIps: ServiceRecord["externalIps"]): readonly string[] => {
+      const desired = planned([voice({ externalIps })]);
+      const keys = [...desired.virtualServerKeys()].filter((key) => key.includes("203.0.114."));
+      return [desired.virtualServer(shared)?.range?.address ?? "nowhere", ...keys.sort()];
+    };
+    assert.deepEqual(servedAt(first, second), [
+      first,
+      ...[`TCP ${second}:80`, `TCP ${first}:80`, `UDP ${second}:5060`],
+    ]);
+    assert.deepEqual(servedAt(second), [second, `TCP ${second}:80`]);
+  });
+
+  it("has the source ranges of a load-balancer IP that is also an external IP", () => {
+    const service = voice({
+      ...{ type: "LoadBalancer", externalIps: [external], loadBalancerIps: [external] },
+      sourceRanges: [cidr("198.51.100.0/24")],
+    });
+    const range = planned([service]).virtualServer(toServerKey(`FWM ${mark} IPv4`))?.range;
+    assert.deepEqual(range?.sources, ["198.51.100.0/24"]);
+  });
+
   it("lets no Service with a weaker claim take the Service's own ports within the range", () => {
     const [clusterIp = external] = voice().clusterIps;
     const thief = voice({

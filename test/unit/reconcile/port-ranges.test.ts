@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
+import { errno } from "../../../src/base/errno.ts";
 import { rangeMark } from "../../../src/plan/port-ranges.ts";
 import type { Flow } from "../../../src/state/flow.ts";
-import { markServerId, toServerKey } from "../../../src/state/virtual-server.ts";
+import { markServerId, toServerKey, virtualServerKey } from "../../../src/state/virtual-server.ts";
 import { dnsFlow } from "../../support/flows.ts";
 import { Bench } from "../../support/reconcile-bench.ts";
 import { cidr, endpointRecord, ip, portRecord, serviceRecord } from "../../support/records.ts";
@@ -59,6 +60,30 @@ describe("the virtual server of a port range", () => {
     bench.put(open, endpoints);
     await bench.sync();
     assert.equal(bench.reconciler.drainer.drains.of(key).length, 1);
+  });
+
+  it("does not affect the address of another Service that lost the mark, if the kernel rejects it", async () => {
+    const [own, other] = [ip("203.0.114.39"), ip("203.0.114.109")];
+    const winner = { ...open, loadBalancerIps: [own] };
+    const loser = serviceRecord({
+      ...{ ...open, name: "default/loser", clusterIps: [ip("10.96.0.99")] },
+      loadBalancerIps: [other],
+    });
+    const shared = markServerId("IPv4", rangeMark(own, portRangeMarks));
+    bench = new Bench(undefined, { portRangeMarks });
+    bench.put(winner, endpoints);
+    bench.put(loser, endpoints);
+    bench.kernel.operations.failWhere(
+      ({ action, subject }) =>
+        action === "virtual-server-create" && subject.includes(String(shared.port)),
+      errno.EINVAL,
+    );
+    await bench.sync();
+    assert.equal(bench.reconciler.cachedServers.has(virtualServerKey(shared)), false);
+    assert.deepEqual(
+      [own, other].map((one) => bench.state().includes(`${one}/32`)),
+      [false, true],
+    );
   });
 
   it("is withdrawn while the kernel rejects the rules of its source ranges", async () => {
