@@ -35,6 +35,8 @@ interface Served {
   readonly balancer: Balancer;
   readonly listener: Listener;
   readonly localPorts: LocalPorts;
+  /** Whether rules keep clients from the listener's own port; see {@link UserspaceProxier.noteGuarded}. */
+  isGuarded: boolean;
 }
 
 /** How often expired session affinities are removed, and listeners that could not be opened are retried. */
@@ -73,6 +75,20 @@ export class UserspaceProxier {
 
   isOpen(key: string): boolean {
     return this.#served.has(key);
+  }
+
+  /**
+   * Call this when the kernel has accepted the rules that keep clients from the own ports of these listeners. Until
+   * then, listeners with source ranges to which rules redirect serve no clients, because only the rules check the source
+   * ranges.
+   */
+  noteGuarded(listeners: readonly OpenListener[]): void {
+    for (const { wanted, localPorts } of listeners) {
+      const served = this.#served.get(wanted.key);
+      if (served?.localPorts !== localPorts || served.isGuarded) continue;
+      served.isGuarded = true;
+      this.#updateBalancer(served);
+    }
   }
 
   /** Number of connections and UDP clients, including those of closed listeners. */
@@ -148,7 +164,7 @@ export class UserspaceProxier {
     const served = this.#served.get(wanted.key);
     if (served === undefined) return this.#begin(wanted, this.#failed.has(wanted.key));
     served.wanted = wanted;
-    this.#updateBalancer(served.balancer, wanted);
+    this.#updateBalancer(served);
     served.listener.keepTo(wanted.serving);
   }
 
@@ -170,7 +186,7 @@ export class UserspaceProxier {
     const address = addressOf(wanted);
     if (address === undefined) return;
     const balancer = new Balancer();
-    this.#updateBalancer(balancer, wanted);
+    this.#updateBalancer({ wanted, balancer, isGuarded: false });
     const keys = { service: wanted.portName, protocol: wanted.protocol };
     const connections = this.#connectionsOf(wanted.service);
     const parts: ListenerContext = {
@@ -180,7 +196,7 @@ export class UserspaceProxier {
     const listener = new Kind(parts, address);
     try {
       const localPorts = await this.#open(listener, wanted, address);
-      this.#served.set(wanted.key, { wanted, balancer, listener, localPorts });
+      this.#served.set(wanted.key, { wanted, balancer, listener, localPorts, isGuarded: false });
       this.#failed.delete(wanted.key);
       log.verbose(1, "Listening for Service", {
         ...{ ...keys, host: address.host },
@@ -199,14 +215,20 @@ export class UserspaceProxier {
    * If there are rules, they check the source ranges. Otherwise, the balancer must check them, because the listener
    * also serves the load-balancer IPs.
    */
-  #updateBalancer(balancer: Balancer, wanted: ServiceListener): void {
-    const { backends, affinitySeconds, nodePort, isNodePortRestricted } = wanted;
+  #updateBalancer({
+    wanted,
+    balancer,
+    isGuarded,
+  }: Pick<Served, "wanted" | "balancer" | "isGuarded">): void {
+    const { backends, affinitySeconds, nodePort, isNodePortRestricted, servicePort } = wanted;
+    const { sourceRanges } = servicePort;
     const isRedirected = this.#parts.addressOf(wanted)?.isRedirected === true;
     const isRestricted = !isRedirected && (nodePort === 0 || isNodePortRestricted);
+    const isClosed = isRedirected && !isGuarded && sourceRanges.length > 0;
     balancer.update(
-      backends,
+      isClosed ? none : backends,
       affinitySeconds,
-      isRestricted ? wanted.servicePort.sourceRanges : none,
+      isRestricted ? sourceRanges : none,
     );
   }
 

@@ -29,6 +29,6 @@ export class Portals {
   }
 
   sync(open: readonly OpenListener[]): Promise<TablesReport> {
-    return this.#reconciler.sync(portalGoal(() => open, [], undefined));
+    return this.#reconciler.sync(portalGoal(() => open, [], {}));
   }
 }

@@ -22,10 +22,10 @@ export const sharedPortalChains: readonly SharedChain[] = portalRules("IPv4", []
 export function portalGoal(
   open: () => readonly OpenListener[],
   nodeAddresses: readonly IpAddress[],
-  findOwners: TablesGoal["findOwners"],
+  hooks: Pick<TablesGoal, "findOwners" | "onWritten">,
 ): TablesGoal {
   return {
-    ...(findOwners && { findOwners }),
+    ...hooks,
     *ruleSetInSteps(family) {
       const inOrder = open().toSorted((one, other) => byKey(one.wanted, other.wanted));
       yield;

@@ -8,8 +8,9 @@ import type { ServicePort } from "../../model/service-port.ts";
 import { type Frontend, frontendsOf } from "../../plan/frontends.ts";
 import type { PlanOptions } from "../../plan/options.ts";
 import { TablesReconciler } from "../../reconcile/iptables/tables-reconciler.ts";
-import { emptyReport } from "../../reconcile/report.ts";
+import { emptyReport, hasAllRules } from "../../reconcile/report.ts";
 import type { OpenListener } from "../../userspace/listener.ts";
+import { isLedTo } from "../../userspace/portal-rules.ts";
 import type { UserspaceProxier } from "../../userspace/proxier.ts";
 import type { ServiceListener } from "../../userspace/service-listeners.ts";
 import { findHoldersInRules, readServedByRules } from "../node/served-by-rules.ts";
@@ -30,6 +31,8 @@ export interface Listeners
   > {
   /** In observe-only mode, the listeners that startup would open. */
   readonly pending?: readonly PendingChange[];
+  /** See {@link UserspaceProxier.noteGuarded}. Undefined if there are no sockets. */
+  noteGuarded?(listeners: readonly OpenListener[]): void;
   /** In observe-only mode, the listeners for which rules are planned. */
   openOnceStarted?(): readonly OpenListener[];
   /** In observe-only mode, called in each sync when the owners of a family's addresses are known. */
@@ -135,7 +138,15 @@ export class UserspaceLoop extends Loop<ListenerPlan, ModeFindings, UserspaceLoo
   protected override async reconcile(): Promise<LoopResult<ModeFindings>> {
     const { proxier, reporter, log } = this.parts;
     const open = (): readonly OpenListener[] => proxier.openOnceStarted?.() ?? this.open();
-    const goal = portalGoal(open, [...this.node.addresses], (family) => this.#findOwners(family));
+    const before = proxier.open();
+    const goal = portalGoal(open, [...this.node.addresses], {
+      findOwners: (family) => this.#findOwners(family),
+      onWritten: (family, written) => {
+        const isGuarded = ({ wanted }: OpenListener): boolean =>
+          wanted.family === family && isLedTo(this.won(wanted));
+        if (hasAllRules(written, "filter")) proxier.noteGuarded?.(before.filter(isGuarded));
+      },
+    });
     const written = await this.#reconciler?.sync(goal);
     if (written === undefined) for (const family of this.families) await this.#findOwners(family);
     // From now on, each Service keeps the addresses that it owns now.

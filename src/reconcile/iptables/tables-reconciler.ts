@@ -40,6 +40,8 @@ export interface TablesGoal {
    */
   readonly findOwners?: (family: IpFamily) => Promise<void>;
   ruleSetInSteps(family: IpFamily): Iterator<unknown, RuleSet>;
+  /** Called when a family's rules are written, before conntrack entries are checked. */
+  onWritten?(family: IpFamily, report: SyncReport): void;
   readonly desired: Pick<DesiredTables, "rebuild" | "udpDestinations">;
 }
 
@@ -146,7 +148,11 @@ export class TablesReconciler {
   async sync(goal: TablesGoal): Promise<TablesReport> {
     const outcomes = new Outcomes();
     const syncs: (readonly [FamilySync, SyncReport])[] = [];
-    for (const one of this.#families) syncs.push(await this.#syncFamily(one, goal));
+    for (const one of this.#families) {
+      const sync = await this.#syncFamily(one, goal);
+      goal.onWritten?.(one.family, sync[1]);
+      syncs.push(sync);
+    }
     if (!this.#context.isDryRun) {
       const wereMended = syncs.some(([{ isFull }, { plan }]) => isFull && plan.changes.length > 0);
       const checks = this.#answers.changed(goal.desired.udpDestinations(), wereMended);

@@ -69,7 +69,7 @@ export async function closedPort(): Promise<Backend> {
 }
 
 /** The service port of {@link listenerFor}. */
-const servicePort: ServicePort =
+export const servicePort: ServicePort =
   servicePortsOf(
     serviceRecord({ name: "default/web", clusterIps: ["10.96.0.1" as IpAddress] }),
     "IPv4",
@@ -112,9 +112,11 @@ export class ProxierStage {
       /** The port of all listeners. Defaults to the node port or a free port. */
       readonly port?: number;
       readonly quotas?: Partial<SocketQuotas>;
+      /** Whether rules redirect packets to the listeners. Defaults to false. */
+      readonly isRedirected?: boolean;
     } = {},
   ) {
-    const { udpTimeoutMs = 1_000, drainMs = 0, port } = options;
+    const { udpTimeoutMs = 1_000, drainMs = 0, port, isRedirected = false } = options;
     const plenty = { total: 4_000, perService: 4_000 };
     this.proxier = new UserspaceProxier({
       clock: systemClock,
@@ -122,7 +124,7 @@ export class ProxierStage {
       udpTimeoutMs,
       drainMs,
       quotas: { connections: plenty, listenerSockets: plenty, ...options.quotas },
-      addressOf: ({ nodePort }) => ({ host: "127.0.0.1", port: port ?? nodePort }),
+      addressOf: ({ nodePort }) => ({ host: "127.0.0.1", port: port ?? nodePort, isRedirected }),
     });
     test.after(() => this.proxier.stop());
   }

@@ -6,12 +6,14 @@ import { connect, type Socket } from "node:net";
 import { describe, it, type TestContext } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import type { ServiceListener } from "../../../src/userspace/service-listeners.ts";
+import { cidr } from "../../support/records.ts";
 import {
   closedPort,
   listenerFor,
   namedServer,
   ProxierStage,
   readAll,
+  servicePort,
   tcpServer,
 } from "./backends.ts";
 
@@ -24,6 +26,27 @@ async function opened(port: number): Promise<Socket> {
 }
 
 describe("TCP connections", () => {
+  it("are closed at first if the Service has source ranges, until rules guard the listener's port", async (test) => {
+    const backend = await namedServer(test, "a");
+    const { proxier, log } = new ProxierStage(test, { isRedirected: true });
+    const sourceRanges = [cidr("198.51.100.0/24")];
+    const restricted = listenerFor([backend], { servicePort: { ...servicePort, sourceRanges } });
+    const answer = async (wanted: ServiceListener): Promise<string> => {
+      await proxier.replaceServices(new Map([[wanted.service, [wanted]]]));
+      return readAll(proxier.open()[0]?.localPorts.port ?? 0).catch(() => "closed");
+    };
+    assert.equal(await answer(restricted), "closed");
+    const before = proxier.open();
+    proxier.noteGuarded(before);
+    assert.equal(await answer(restricted), "a");
+    await proxier.replaceServices(new Map([[restricted.service, []]]));
+    assert.equal(await answer(restricted), "closed");
+    proxier.noteGuarded(before);
+    assert.equal(await answer(restricted), "closed", "the ports of an earlier listener");
+    assert.equal(await answer(listenerFor([backend])), "a", "without source ranges");
+    assert.ok(log.lines.every(({ level }) => level === "verbose"));
+  });
+
   it("are forwarded to the backends in turn", async (test) => {
     const names = ["a", "b", "c"];
     const backends = await Promise.all(names.map((name) => namedServer(test, name)));

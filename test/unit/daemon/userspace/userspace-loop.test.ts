@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { silentEvents } from "../../../../src/api/event.ts";
+import { errno } from "../../../../src/base/errno.ts";
 import { silentLogger } from "../../../../src/base/log.ts";
 import { loadConfig } from "../../../../src/config/load-config.ts";
 import { LoopReporter } from "../../../../src/daemon/report/loop-reporter.ts";
@@ -132,6 +133,34 @@ describe("the loop of userspace mode", () => {
     await clock.advance(10_000);
     await loop.settled();
     assert.ok(addresses.has("203.0.113.5") && !addresses.has("203.0.113.6"), [...addresses].join());
+    await loop.stop();
+  });
+
+  it("admits clients to listeners only after the kernel has accepted the rules that guard their ports", async () => {
+    const clock = new FakeClock();
+    const kernel = new FakeKernel();
+    const open = [
+      { wanted: listenerFor([]), localPorts: { port: 40_000, portOnLoopback: 40_000 } },
+    ];
+    const guarded: (readonly number[])[] = [];
+    const proxier: UserspaceLoopContext["proxier"] = {
+      ...{ openCount: 0, open: () => open, isOpen: () => true },
+      ...{ retryFailed: async () => {}, replaceServices: async () => {}, stop: async () => {} },
+      noteGuarded: (listeners) => guarded.push(listeners.map(({ localPorts }) => localPorts.port)),
+    };
+    const { iptables } = kernel;
+    iptables.rejects = (_, change) =>
+      change.kind === "chain-write" && change.chain.table === "filter";
+    const loop = loopOn(clock, { proxier, tables: kernel });
+    loop.start();
+    for (const kind of ["nodes", "services", "endpointslices"] as const)
+      loop.input.noteSynced(kind);
+    await clock.advance(1_000);
+    assert.deepEqual(guarded, []);
+    iptables.rejects = () => false;
+    kernel.operations.failWhere(({ action }) => action === "list-udp-flows", errno.EPERM);
+    await clock.advance(10_000);
+    assert.deepEqual(guarded.at(-1), [40_000]);
     await loop.stop();
   });
 
