@@ -2,7 +2,7 @@
 import { errno } from "../../base/errno.ts";
 import { familyOf, type IpFamily } from "../../base/ip.ts";
 import { inSlices } from "../../base/time-slice.ts";
-import { DecodeError } from "../../netlink/errors.ts";
+import { DecodeError, NetlinkError } from "../../netlink/errors.ts";
 import { resolveFamily } from "../../netlink/generic.ts";
 import { protocols } from "../../netlink/netlink-package.ts";
 import type { RequestKind } from "../../netlink/request.ts";
@@ -83,26 +83,28 @@ export class IpvsClient implements Ipvs {
     this.#marks = marks;
   }
 
-  async listVirtualServers(): Promise<readonly VirtualServer[]> {
-    const { transport, kinds } = await this.#open();
-    return transport.dump(kinds.listServices, undefined, ({ body }) => {
-      const service = decodeService(body);
-      return service.kind === "virtual-server" && this.#isListed(service.virtualServer)
-        ? service.virtualServer
-        : undefined;
-    });
+  listVirtualServers(): Promise<readonly VirtualServer[]> {
+    return this.#read(({ transport, kinds }) =>
+      transport.dump(kinds.listServices, undefined, ({ body }) => {
+        const service = decodeService(body);
+        return service.kind === "virtual-server" && this.#isListed(service.virtualServer)
+          ? service.virtualServer
+          : undefined;
+      }),
+    );
   }
 
-  async findVirtualServers(ids: readonly VirtualServerId[]): Promise<readonly VirtualServer[]> {
-    const { transport, kinds } = await this.#open();
-    const found: VirtualServer[] = [];
-    const failed = await transport.batch(kinds.findService, ids, ({ body }) => {
-      const service = decodeService(body);
-      if (service.kind === "virtual-server") found.push(service.virtualServer);
+  findVirtualServers(ids: readonly VirtualServerId[]): Promise<readonly VirtualServer[]> {
+    return this.#read(async ({ transport, kinds }) => {
+      const found: VirtualServer[] = [];
+      const failed = await transport.batch(kinds.findService, ids, ({ body }) => {
+        const service = decodeService(body);
+        if (service.kind === "virtual-server") found.push(service.virtualServer);
+      });
+      const unread = failed.find(({ error }) => !absenceErrnos.has(error.errno));
+      if (unread !== undefined) throw unread.error;
+      return found;
     });
-    const unread = failed.find(({ error }) => !absenceErrnos.has(error.errno));
-    if (unread !== undefined) throw unread.error;
-    return found;
   }
 
   async readRealServers(
@@ -128,12 +130,13 @@ export class IpvsClient implements Ipvs {
     );
   }
 
-  async listTraffic(): Promise<readonly VirtualServerTraffic[]> {
-    const { transport, kinds } = await this.#open();
-    return transport.dump(kinds.listServices, undefined, ({ body }) => {
-      const server = readVirtualServerTraffic(body);
-      return server !== undefined && this.#isListed(server) ? server : undefined;
-    });
+  listTraffic(): Promise<readonly VirtualServerTraffic[]> {
+    return this.#read(({ transport, kinds }) =>
+      transport.dump(kinds.listServices, undefined, ({ body }) => {
+        const server = readVirtualServerTraffic(body);
+        return server !== undefined && this.#isListed(server) ? server : undefined;
+      }),
+    );
   }
 
   async sumConnections(ids: readonly VirtualServerId[]): Promise<readonly ConnectionCounts[]> {
@@ -189,6 +192,23 @@ export class IpvsClient implements Ipvs {
 
   #isListed({ protocol, port: mark }: VirtualServerId): boolean {
     return protocol !== "FWM" || this.#marks.some((mask) => isWithinMask(mark, mask));
+  }
+
+  /**
+   * Reads virtual servers. If the module was unloaded and loaded again, the family has a new number, and the kernel
+   * answers requests with the old number with ENOENT. No other error of these requests is ENOENT.
+   */
+  async #read<R>(read: (opened: OpenIpvs) => Promise<R>): Promise<R> {
+    const opening = this.#open();
+    const opened = await opening;
+    try {
+      return await read(opened);
+    } catch (error) {
+      if (!(error instanceof NetlinkError) || error.errno !== errno.ENOENT) throw error;
+      if (this.#opening === opening) this.#opening = undefined;
+      opened.transport.close();
+      return read(await this.#open());
+    }
   }
 
   #open(): Promise<OpenIpvs> {

@@ -387,6 +387,38 @@ describe("IPVS that is looked up on demand", () => {
     assert.deepEqual(await ipvs.apply([createWeb]), []);
   });
 
+  it("is looked up again if its module was reloaded, because the family then has another number", async () => {
+    const reload = ([request]: readonly Message[], count: number): Answer => {
+      const sequence = request?.sequence ?? 0;
+      if (request?.type === 0x10) return withSequence(family, sequence);
+      return messages(count === 1 ? acknowledgement(sequence, ENOENT) : done(sequence));
+    };
+    for (const read of [
+      (ipvs: IpvsClient) => ipvs.listVirtualServers(),
+      (ipvs: IpvsClient) => ipvs.listTraffic(),
+      (ipvs: IpvsClient) => ipvs.findVirtualServers([web]),
+    ]) {
+      const socket = answeringSocket(reload);
+      const ipvs = new IpvsClient({ shim: socket.shim, clock: new FakeClock() });
+      assert.deepEqual(await read(ipvs), []);
+      assert.equal(socket.sent.length, 4);
+      assert.deepEqual(await read(ipvs), []);
+      assert.equal(socket.sent.length, 5);
+    }
+  });
+
+  it("is looked up only once more if the kernel rejects its list", async () => {
+    const socket = answeringSocket(([request]) => {
+      const sequence = request?.sequence ?? 0;
+      return request?.type === 0x10
+        ? withSequence(family, sequence)
+        : messages(acknowledgement(sequence, ENOENT));
+    });
+    const ipvs = new IpvsClient({ shim: socket.shim, clock: new FakeClock() });
+    await assert.rejects(ipvs.listVirtualServers(), { code: "ENOENT" });
+    assert.equal(socket.sent.length, 4);
+  });
+
   it("is closed immediately if it is requested after close", async () => {
     const { ipvs, socket } = lookedFor(0);
     ipvs.close();
