@@ -59,8 +59,10 @@ export class ConntrackClient implements Conntrack {
       return await this.#list({ ...query, isFiltered: this.#canFilter });
     } catch (error) {
       if (!this.#canFilter || !(isInvalid(error) || isUnsupported(error))) throw error;
+      // The error is the same if the kernel lacks nf_conntrack_netlink, which may be loaded later.
+      const flows = await this.#list({ ...query, isFiltered: false });
       this.#canFilter = false;
-      return this.#list({ ...query, isFiltered: false });
+      return flows;
     }
   }
 

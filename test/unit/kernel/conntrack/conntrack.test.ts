@@ -161,6 +161,19 @@ describe("listUdpFlows", () => {
     );
   });
 
+  it("requests the filter again if nothing could be listed, because the module was missing", async () => {
+    const { conntrack, sent } = open(([request], count) => {
+      const sequence = request?.sequence ?? 0;
+      return messages(count < 2 ? acknowledgement(sequence, EINVAL) : done(sequence));
+    });
+    await assert.rejects(conntrack.listUdpFlows("IPv4"), { code: "EINVAL" });
+    await conntrack.listUdpFlows("IPv4");
+    assert.deepEqual(
+      sent.map((datagram) => textOf(datagram).includes("filter")),
+      [true, false, true],
+    );
+  });
+
   it("throws other errors immediately", async () => {
     const { conntrack, sent } = open(([request]) =>
       messages(acknowledgement(request?.sequence ?? 0, EPERM)),
