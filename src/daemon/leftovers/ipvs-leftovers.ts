@@ -45,7 +45,9 @@ export async function ipvsRemoval(
   config: Config,
   { ranIpvs, hasRules, record }: EarlierRuns,
 ): Promise<readonly Removal[]> {
-  const hasServed = ranIpvs || (await hasTraces(kernel));
+  // An earlier removal has kept our virtual servers in networks that were excluded.
+  const hasKept = record.recorded.owned.size > 0;
+  const hasServed = ranIpvs || hasKept || (await hasTraces(kernel));
   if (!hasServed && !hasRules) return [];
   const hasIpvs = hasServed && kernel.modules.isAvailable("ip_vs") !== false;
   const ipvs = { ...(await ownedBy(kernel, config, record)), hasIpvs };
