@@ -18,9 +18,8 @@ export interface BackendWatchContext {
 
 /**
  * Checks periodically whether the node's other programs use the same iptables backend as kube-ipvs, because kubelet or
- * a network plugin may start later than kube-ipvs. If two successive checks find that they use the other backend,
- * kube-ipvs exits. One check is not enough, because a backend whose program fails appears to be empty. After its
- * restart, kube-ipvs writes all rules in the backend that they use, and then removes its rules from the other one.
+ * a network plugin may start later than kube-ipvs. If they use the other backend, kube-ipvs exits. After its restart,
+ * it writes all rules in the backend that they use, and then removes its rules from the other one.
  */
 export class BackendWatch {
   readonly #iptables: WatchedIptables;
@@ -28,8 +27,6 @@ export class BackendWatch {
   readonly #fail: (error: Error) => void;
   readonly #checks: Periodic;
   #hasReportedBoth: boolean;
-  /** The backend that the previous check found. */
-  #found: BackendFinding["backend"];
   #isStopped = false;
 
   /**
@@ -42,7 +39,6 @@ export class BackendWatch {
     verificationPeriodMs: number,
   ) {
     this.#iptables = iptables;
-    this.#found = iptables.backend;
     this.#log = context.log;
     this.#fail = context.fail ?? (() => {});
     const intervalMs = Math.max(verificationPeriodMs, shortestPauseMs);
@@ -76,10 +72,7 @@ export class BackendWatch {
 
   #report({ backend, reason, warning }: BackendFinding): void {
     const inUse = this.#iptables.backend;
-    const before = this.#found;
-    this.#found = backend;
     if (backend !== inUse) {
-      if (backend !== before) return;
       this.stop();
       const found = `The node uses the iptables backend ${backend} (${reason}), but kube-ipvs uses ${inUse}`;
       this.#fail(new Error(`${found}; exiting to restart with ${backend}`));
