@@ -30,6 +30,8 @@ export interface Reply<R> {
   readonly outcome: Outcome;
   /** NLM_F_DUMP_INTR: the objects changed while they were being listed. */
   readonly isInterrupted: boolean;
+  /** Whether parts of a reply to an earlier request, which timed out, preceded this reply. */
+  readonly followsOther: boolean;
 }
 
 /**
@@ -58,6 +60,7 @@ export class ReplyReader<R> {
   #outcome: Outcome | undefined;
   #failure: { readonly error: unknown } | undefined;
   #isInterrupted = false;
+  #followsOther = false;
 
   constructor(sequence: number, decode: ((message: Message) => R | undefined) | undefined) {
     this.#sequence = sequence;
@@ -78,11 +81,18 @@ export class ReplyReader<R> {
   finish(): Reply<R> {
     if (this.#failure !== undefined) throw this.#failure.error;
     if (this.#outcome === undefined) throw new DecodeError("reply without an end", 0);
-    return { values: this.#values, outcome: this.#outcome, isInterrupted: this.#isInterrupted };
+    return {
+      ...{ values: this.#values, outcome: this.#outcome },
+      ...{ isInterrupted: this.#isInterrupted, followsOther: this.#followsOther },
+    };
   }
 
   takeMessage(message: Message): void {
-    if (message.sequence !== this.#sequence || message.type === messageTypes.noop) return;
+    if (message.sequence !== this.#sequence) {
+      this.#followsOther = true;
+      return;
+    }
+    if (message.type === messageTypes.noop) return;
     if (hasFlag(message.flags, messageFlags.dumpInterrupted)) this.#isInterrupted = true;
     if (endsRequest(message)) {
       this.#outcome = decodeOutcome(message);

@@ -209,7 +209,7 @@ export class NetlinkTransport {
 
   /**
    * Retries interrupted dumps and EBUSY, which means that an earlier dump on this socket timed out before it was
-   * fully read.
+   * fully read. An attempt that reads part of the earlier dump does not count, because a long dump has many parts.
    */
   async #dumpWithRetries<T, R>(
     kind: RequestKind<T>,
@@ -221,6 +221,10 @@ export class NetlinkTransport {
       this.#encode(kind, request, messageFlags.dump);
       const reply = await this.#readPieces(decode);
       if (!mustReadAgain(reply)) return valuesOf(kind, request, reply);
+      if (reply.outcome.errno === errnos.EBUSY && reply.followsOther) {
+        attempt = 0;
+        continue;
+      }
       if (attempt === MAX_DUMP_ATTEMPTS) {
         throw errorOf(kind, request, { errno: reply.outcome.errno || errnos.EAGAIN });
       }
@@ -306,7 +310,7 @@ export class NetlinkTransport {
 }
 
 function failedReply(errno: number): Reply<never> {
-  return { values: [], outcome: { errno }, isInterrupted: false };
+  return { values: [], outcome: { errno }, isInterrupted: false, followsOther: false };
 }
 
 function mustReadAgain(reply: Reply<unknown>): boolean {

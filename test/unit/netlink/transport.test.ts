@@ -473,6 +473,18 @@ describe("dump", () => {
     assert.deepEqual(waitsMs, [5, 10, 20]);
   });
 
+  it("reads the rest of a long dump that timed out, of which each attempt reads a part", async () => {
+    const { transport, waitsMs } = open((requests, count) => {
+      const sequence = sequenceOf(requests);
+      if (count === 0) return failure(ETIMEDOUT);
+      if (count < 40) return messages(item(1, 9), acknowledgement(sequence, EBUSY));
+      return messages(item(1, 9), done(1), item(sequence, 7), done(sequence));
+    });
+    await assert.rejects(transport.dump(kind, 0, readNumber), { code: "ETIMEDOUT" });
+    assert.deepEqual(await transport.dump(kind, 0, readNumber), [7]);
+    assert.deepEqual(waitsMs, []);
+  });
+
   it("gives up if the other dump never ends", async () => {
     const { transport } = open((requests) =>
       messages(acknowledgement(sequenceOf(requests), EBUSY)),
