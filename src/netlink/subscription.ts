@@ -16,7 +16,7 @@ export interface Subscription {
   onMessage(message: Message): void;
   /**
    * Messages were lost (ENOBUFS) or could not be read, so the whole state must be checked. The subscription
-   * continues.
+   * continues after a lost message or a DecodeError, but not after other errors.
    */
   onError(error: Error): void;
 }

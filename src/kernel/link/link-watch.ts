@@ -1,6 +1,6 @@
 /** Reports changes to the node's links, addresses and routes. */
 import type { Clock } from "../../base/clock.ts";
-import { areMessagesLost } from "../../netlink/errors.ts";
+import { areMessagesLost, NetlinkError } from "../../netlink/errors.ts";
 import { protocols } from "../../netlink/netlink-package.ts";
 import { subscribe } from "../../netlink/subscription.ts";
 import type { TransportDependencies } from "../../netlink/transport.ts";
@@ -46,10 +46,15 @@ export class LinkWatch {
     try {
       this.#stopListening = this.#listen();
     } catch (error) {
-      this.#listener.onError(error as Error);
-      this.#cancelRetry = this.#clock.after(retryMs, () => this.resume());
+      this.#retryAfter(error as Error);
     }
     this.#listener.onChange();
+  }
+
+  #retryAfter(error: Error): void {
+    this.#listener.onError(error);
+    this.#cancelRetry();
+    this.#cancelRetry = this.#clock.after(retryMs, () => this.resume());
   }
 
   close(): void {
@@ -63,8 +68,9 @@ export class LinkWatch {
       groups: watchedGroups,
       onMessage: () => this.#listener.onChange(),
       onError: (error) => {
-        // Lost messages are treated as changes. Other errors are also reported.
-        if (!areMessagesLost(error)) this.#listener.onError(error);
+        // Lost messages are treated as changes. Other errors of the socket end the subscription.
+        if (!(error instanceof NetlinkError)) this.#listener.onError(error);
+        else if (!areMessagesLost(error)) this.#retryAfter(error);
         this.#listener.onChange();
       },
     });

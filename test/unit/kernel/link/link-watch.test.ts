@@ -52,4 +52,28 @@ describe("LinkWatch", () => {
     assert.deepEqual([errors.length, notices.length], [1, 2]);
     watch.close();
   });
+
+  it("listens again after an error that ends the watch", async () => {
+    const clock = new FakeClock();
+    const { shim, deliver } = answeringSocket(() => new Uint8Array());
+    let opened = 0;
+    const open: typeof shim.open = (...call) => {
+      opened += 1;
+      return shim.open(...call);
+    };
+    const [errors, notices]: [Error[], number[]] = [[], []];
+    const watch = new LinkWatch(
+      { shim: { ...shim, open }, clock },
+      { onChange: () => notices.push(clock.monotonicMs()), onError: (error) => errors.push(error) },
+    );
+    // The kernel reports EMSGSIZE if it could not describe a change in one message.
+    deliver(90, new Uint8Array());
+    assert.deepEqual([opened, errors.length, notices.length], [1, 1, 1]);
+    await clock.advance(1_000);
+    assert.deepEqual([opened, errors.length, notices.length], [2, 1, 2]);
+    deliver(90, new Uint8Array());
+    watch.close();
+    await clock.advance(1_000);
+    assert.equal(opened, 2);
+  });
 });
