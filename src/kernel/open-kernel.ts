@@ -44,11 +44,12 @@ export async function openKernel(options: KernelOptions): Promise<OpenKernel> {
   const { clock = systemClock, virtualAddresses = "addresses" } = options;
   const parts: TransportDependencies = { shim: nativeSocket, clock };
   const modules = new ModulesClient({ runProgram });
+  const sysctl = new SysctlClient();
   const { close: closeRules, ...rules } = await openRules({ ...parts, ...options });
   const sockets = {
     ipvs: new IpvsClient(parts, options.portRangeMarks),
     link: new DummyLinkClient({ ...parts, modules, virtualAddresses }),
-    tunnels: new TunnelLinksClient({ ...parts, modules }),
+    tunnels: new TunnelLinksClient({ ...parts, modules, sysctl }),
     conntrack: new ConntrackClient(parts),
     accounting: new AccountingClient(parts),
   };
@@ -58,7 +59,7 @@ export async function openKernel(options: KernelOptions): Promise<OpenKernel> {
     ...sockets,
     ...rules,
     ...(nftTables === undefined ? {} : { nftTables }),
-    sysctl: new SysctlClient(),
+    sysctl,
     modules,
     close() {
       for (const socket of Object.values(sockets)) socket.close();

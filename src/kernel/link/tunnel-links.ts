@@ -16,7 +16,7 @@ import { messageFlags, protocols } from "../../netlink/netlink-package.ts";
 import type { RequestKind } from "../../netlink/request.ts";
 import { NetlinkTransport, type TransportDependencies } from "../../netlink/transport.ts";
 import { tunnelLinks } from "../../state/tunnel-link.ts";
-import type { Modules, TunnelLinks } from "../kernel.ts";
+import type { Modules, Sysctl, TunnelLinks } from "../kernel.ts";
 import { decodeLink, writeLinkHeader } from "./codec.ts";
 import { hostScope, messageTypes } from "./constants.ts";
 import { findLink, linkRequestKind, listLinksKind, meaningOf } from "./requests.ts";
@@ -48,7 +48,11 @@ const ipv4Settings = attributeSet({
   ),
 });
 
-/** Loose reverse path filter. A strict one would drop all packets: clients are not reachable through the tunnel. */
+/**
+ * Loose reverse path filter. A strict one would drop all packets: clients are not reachable through the tunnel. On
+ * Enterprise Linux, udev sets a strict one shortly after a link was created (net.ipv4.conf.*.rp_filter in
+ * 50-redhat.conf), so it is checked each time.
+ */
 const loose = 2;
 const upFlag = 1;
 /**
@@ -98,13 +102,20 @@ const meanings: ReadonlyMap<number, string> = new Map([
   [errno.EPERM, "kube-ipvs needs CAP_NET_ADMIN"],
 ]);
 
+interface TunnelLinksDependencies extends TransportDependencies {
+  readonly modules: Pick<Modules, "load">;
+  readonly sysctl: Pick<Sysctl, "read">;
+}
+
 /** Opens a socket; throws NetlinkError. */
 export class TunnelLinksClient implements TunnelLinks {
-  readonly #modules: Pick<Modules, "load">;
+  readonly #modules: TunnelLinksDependencies["modules"];
+  readonly #sysctl: TunnelLinksDependencies["sysctl"];
   readonly #transport: NetlinkTransport;
 
-  constructor({ modules, ...parts }: TransportDependencies & { modules: Pick<Modules, "load"> }) {
+  constructor({ modules, sysctl, ...parts }: TunnelLinksDependencies) {
     this.#modules = modules;
+    this.#sysctl = sysctl;
     this.#transport = new NetlinkTransport(parts, { protocol: protocols.route, strictCheck: true });
   }
 
@@ -121,7 +132,7 @@ export class TunnelLinksClient implements TunnelLinks {
         ...{ operation: "use link", subject: name, errno: errno.EEXIST },
         meaning: `it is not an ${kind} link: remove it with ip link delete ${name}`,
       });
-    if (found?.isUp === true) return;
+    if (found?.isUp === true && (family === "IPv6" || this.#isLoose(name))) return;
     if (found === undefined) await this.#create({ operation: "create", name, kind, index: 0 });
     const { index = 0 } = found ?? (await findLink(this.#transport, name)) ?? {};
     const request: TunnelRequest = { operation: "address", name, kind, index };
@@ -151,6 +162,10 @@ export class TunnelLinksClient implements TunnelLinks {
 
   close(): void {
     this.#transport.close();
+  }
+
+  #isLoose(name: string): boolean {
+    return this.#sysctl.read(`net/ipv4/conf/${name}/rp_filter`) === String(loose);
   }
 
   async #create(request: TunnelRequest): Promise<void> {
