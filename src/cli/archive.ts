@@ -1,7 +1,8 @@
 /** Reads archives that `kube-ipvs sysdump` wrote. */
 import { readFileSync } from "node:fs";
-import type { SysdumpPart } from "../answer/sysdump.ts";
+import type { Sysdump, SysdumpPart } from "../answer/sysdump.ts";
 import { errorText } from "../base/error-text.ts";
+import { version } from "../base/version.ts";
 import type { SysdumpFiles } from "../sysdump/archive.ts";
 
 export async function readArchive(path: string): Promise<SysdumpFiles> {
@@ -24,4 +25,18 @@ export function partOf(
   if (row !== undefined && text !== undefined) return { row, text };
   const names = [...parts.keys()].join(", ");
   throw new Error(`${path} has no ${wanted} (${row?.note ?? `it has ${names}`})`);
+}
+
+/** The error for a part that this program cannot read: it is damaged, or a different version wrote it. */
+export function unreadablePart(
+  path: string,
+  { program }: Sysdump,
+  name: string,
+  cause: unknown,
+): Error {
+  const reason =
+    program === version
+      ? "It is damaged: write a new archive with kube-ipvs sysdump"
+      : `It is damaged, or its format differs, because kube-ipvs ${program} wrote it: use kube-ipvs ${program} instead of ${version}, or unpack the archive with tar -xzf`;
+  return new Error(`Cannot read ${name} in ${path} (${errorText(cause)}). ${reason}`, { cause });
 }

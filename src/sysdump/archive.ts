@@ -40,7 +40,18 @@ export function unpacked(bytes: Uint8Array, maxBytes: number = maxUnpackedBytes)
     const found = isRecord(index) ? `${index["kind"]} of ${index["apiVersion"]}` : "no index";
     throw new Error(`it has ${found}, but this program reads Sysdump of ${apiVersion}`);
   }
-  return { index: index as unknown as Sysdump, parts };
+  if (!isIndex(index)) throw new Error("its index.json is damaged");
+  return { index, parts };
+}
+
+function isIndex(index: Readonly<Record<string, unknown>>): index is Sysdump & typeof index {
+  const { program, time, parts } = index;
+  return (
+    typeof program === "string" &&
+    typeof time === "string" &&
+    Array.isArray(parts) &&
+    parts.every((part) => isRecord(part) && typeof part["name"] === "string")
+  );
 }
 
 function decompressed(bytes: Uint8Array, maxOutputLength: number): Buffer {

@@ -10,7 +10,7 @@ import { sysdumpView } from "../../answer/sysdump.ts";
 import { parseJson } from "../../base/parse-json.ts";
 import { escapeUnprintable } from "../../base/printable.ts";
 import { doctorView } from "../../doctor/render.ts";
-import { partOf, readArchive } from "../archive.ts";
+import { partOf, readArchive, unreadablePart } from "../archive.ts";
 import { type Command, outputOptions } from "../command.ts";
 
 /** How to print the parts that contain commands' answers. */
@@ -54,7 +54,13 @@ export const showCommand: Command = {
     if (view === undefined || row.note !== undefined) {
       // The archive may come from anyone. A terminal would execute its escape sequences.
       writeOut(columns?.() === undefined ? text : text.replace(/[^\n\t]+/g, escapeUnprintable));
-    } else print(parseJson(text) as never, view);
+      return exitCodes.fine;
+    }
+    try {
+      print(parseJson(text) as never, view);
+    } catch (error) {
+      throw unreadablePart(path, index, row.name, error);
+    }
     return exitCodes.fine;
   },
 };

@@ -111,6 +111,26 @@ describe("kube-ipvs show", () => {
     assert.equal((await show(path, "node")).out, "a\tb\n\u001b[2Jc\n");
   });
 
+  it("names the file, the part and both versions if it cannot read a part", async () => {
+    const later = join(folder, "later.tar.gz");
+    const names = ["status", "services", "drains", "history", "explain", "doctor", "plan"];
+    const row = { bytes: 2, milliseconds: 1 };
+    for (const [program, advice] of [
+      [version, "It is damaged: write a new archive with kube-ipvs sysdump"],
+      ["9.0.0", `because kube-ipvs 9.0.0 wrote it: use kube-ipvs 9.0.0 instead of ${version}, `],
+    ] as const) {
+      const parts = names.map((name) => ({ name: `${name}.json`, ...row }));
+      const texts = names.map((name, at) => [`${name}.json`, at % 2 === 0 ? "{}" : "{"] as const);
+      writeFileSync(later, packed({ index: { ...index, program, parts }, parts: new Map(texts) }));
+      for (const name of names) {
+        const { code, out, err } = await show(later, name);
+        assert.deepEqual([code, out, err.trim().split("\n").length], [1, "", 1], err);
+        assert.ok(err.includes(`show: Cannot read ${name}.json in ${later} (`), err);
+        assert.ok(err.includes(advice), err);
+      }
+    }
+  });
+
   it("fails with one line if there is no such part or archive", async () => {
     const text = join(folder, "text");
     writeFileSync(text, "text");

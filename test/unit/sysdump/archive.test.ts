@@ -76,6 +76,10 @@ describe("an archive", () => {
     negative.write("-0000001000", 124);
     assert.match(errorOf(gzipSync(negative)), /^it is truncated, or it is not a tar file$/);
     assert.match(errorOf(later), /^it has Sysdump of kube-ipvs\/v9, but this program reads/);
+    for (const parts of [undefined, [null], [{ name: 1 }]]) {
+      const changed = packed({ ...files, index: { ...index, parts: parts as never } });
+      assert.match(errorOf(changed), /^its index\.json is damaged$/);
+    }
     assert.match(errorOf(gzipSync(Buffer.alloc(10_001)), 10_000), /^it is too large$/);
   });
 });
