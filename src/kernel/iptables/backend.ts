@@ -7,6 +7,7 @@ import { type IpFamily, ipFamilies } from "../../base/ip.ts";
 import { orElse } from "../../base/or-else.ts";
 import type { BackendFinding, IptablesBackend } from "../kernel.ts";
 import { isProgramMissing, ProgramError, type RunProgram, readLines } from "../program.ts";
+import { IptablesError } from "./errors.ts";
 
 export type { IptablesBackend };
 
@@ -31,6 +32,8 @@ export interface BackendSurvey {
   /** See {@link BackendFinding.leftovers}. */
   readonly leftovers?: ReadonlyMap<IpFamily, readonly string[]>;
   readonly hasPortals?: boolean;
+  /** Why some of the rules could not be read. They are not counted. */
+  readonly failure?: Error;
 }
 
 export interface BackendSurveys {
@@ -166,12 +169,14 @@ async function survey(runProgram: RunProgram, backend: IptablesBackend): Promise
   let ruleCount = 0;
   let hasChains = false;
   let hasPortals = false;
+  let failure: Error | undefined;
   const leftovers = new Map<IpFamily, readonly string[]>();
   for (const family of ipFamilies) {
-    const saved = await save(runProgram, namedPrograms[backend][family]);
+    const saved = await saveOrRetry(runProgram, backend, family);
     if (saved === undefined) continue;
     const { output } = saved;
     isInstalled = true;
+    failure ??= saved.failure;
     hasKubeletChain ||= /^:KUBE-(?:IPTABLES-HINT|KUBELET-CANARY) /m.test(output);
     hasChains ||= /^:\S+ - /m.test(output);
     hasPortals ||= portalChain.test(output);
@@ -179,29 +184,47 @@ async function survey(runProgram: RunProgram, backend: IptablesBackend): Promise
     const chains = findLeftoverChains(output);
     if (chains.length > 0) leftovers.set(family, chains);
   }
-  return { isInstalled, hasKubeletChain, ruleCount, hasChains, leftovers, hasPortals };
+  const found = { isInstalled, hasKubeletChain, ruleCount, hasChains, leftovers, hasPortals };
+  return failure === undefined ? found : { ...found, failure };
 }
 
 /** The tables and chains of a backend, and its number of rules. */
 interface SavedChains {
   readonly output: string;
   readonly ruleCount: number;
+  readonly failure?: Error;
 }
 
-/** Undefined if the program is not installed; empty if it fails. */
-async function save(runProgram: RunProgram, program: string): Promise<SavedChains | undefined> {
-  const call = { program: `${program}-save`, arguments: [], timeoutMs: surveyTimeoutMs };
+/** Runs a program again if it fails. It always fails if the kernel lacks the backend. */
+async function saveOrRetry(
+  runProgram: RunProgram,
+  backend: IptablesBackend,
+  family: IpFamily,
+): Promise<SavedChains | undefined> {
+  const saved = await save(runProgram, backend, family);
+  return saved?.failure === undefined ? saved : save(runProgram, backend, family);
+}
+
+/** Undefined if the program is not installed. If it fails, contains what it printed before. */
+async function save(
+  runProgram: RunProgram,
+  backend: IptablesBackend,
+  family: IpFamily,
+): Promise<SavedChains | undefined> {
+  const program = `${namedPrograms[backend][family]}-save`;
+  const call = { program, arguments: [], timeoutMs: surveyTimeoutMs };
   const chains: string[] = [];
   let ruleCount = 0;
-  const saved = readLines(runProgram, call, (line) => {
+  const printed = readLines(runProgram, call, (line) => {
     if (/^(?:-A |# Table `\w+' is incompatible)/.test(line)) ruleCount += 1;
     else chains.push(line);
   });
-  const result = await orElse(saved, isProgramMissing, undefined);
+  const result = await orElse(printed, isProgramMissing, undefined);
   if (result === undefined) return undefined;
-  return result.exitCode === 0
-    ? { output: chains.join("\n"), ruleCount }
-    : { output: "", ruleCount: 0 };
+  const saved = { output: chains.join("\n"), ruleCount };
+  if (result.exitCode === 0) return saved;
+  const run = { action: "read iptables rules", family, program };
+  return { ...saved, failure: new IptablesError(run, result) };
 }
 
 /** Parses, for example, `iptables v1.8.9 (nf_tables)`. Versions before 1.8 print no backend and are legacy. */

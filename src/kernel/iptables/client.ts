@@ -9,7 +9,12 @@ import {
   type RunProgram,
   readLines,
 } from "../program.ts";
-import { type BackendChoice, chooseBackend, type IptablesBackend } from "./backend.ts";
+import {
+  type BackendChoice,
+  type IptablesBackend,
+  pickBackend,
+  surveyBackends,
+} from "./backend.ts";
 import { IptablesError, isIptablesBusy } from "./errors.ts";
 import type { RuleGenerations } from "./generations.ts";
 import { changesFrom, dropGoneJumps, targetsOf } from "./gone-jumps.ts";
@@ -74,7 +79,7 @@ export class IptablesClient implements Iptables {
    */
   #unreadable: ReadonlySet<string> = new Set();
 
-  /** `choice` is the result of {@link chooseBackend}; `generations` must belong to the same backend. */
+  /** `choice` is the result of `chooseBackend`; `generations` must belong to the same backend. */
   constructor(collaborators: IptablesClientContext, choice: BackendChoice) {
     this.#runProgram = collaborators.runProgram;
     this.#generations = collaborators.generations;
@@ -90,10 +95,16 @@ export class IptablesClient implements Iptables {
     return this.#choice;
   }
 
-  /** Checks again which backend the node uses. This client keeps the backend that it was created with. */
+  /**
+   * Checks again which backend the node uses. This client keeps the backend that it was created with. Rejects if its
+   * rules cannot be read and therefore the other backend seems to be in use.
+   */
   async checkBackend(): Promise<BackendChoice> {
-    const found = await chooseBackend(this.#runProgram);
-    if (found.backend === this.#choice.backend) this.#choice = found;
+    const surveys = await surveyBackends(this.#runProgram);
+    const found = pickBackend(surveys);
+    const { failure } = surveys[this.backend];
+    if (found.backend === this.backend) this.#choice = found;
+    else if (failure !== undefined) throw failure;
     return found;
   }
 

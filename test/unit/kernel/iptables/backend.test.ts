@@ -144,6 +144,19 @@ describe("the iptables backend", () => {
     }
   });
 
+  it("is not treated as empty if its program fails once, or after it printed rules", async () => {
+    const failed = { exitCode: 4, errorOutput: "No buffer space available" };
+    const kubelet = "*mangle\n:KUBE-KUBELET-CANARY - [0:0]\nCOMMIT\n";
+    for (const answers of [[failed, { output: kubelet }], [{ ...failed, output: kubelet }]]) {
+      const { run } = programs({
+        "iptables-nft-save": answers,
+        "ip6tables-nft-save": { output: "" },
+        "iptables-legacy-save": { output: "*nat\n:A - [0:0]\n-A A -j DROP\nCOMMIT\n" },
+      });
+      assert.equal((await chooseBackend(run)).backend, "nft");
+    }
+  });
+
   it("is treated as empty if its rules cannot be printed", async () => {
     const { run } = programs({
       "iptables-nft-save": { exitCode: 1, errorOutput: "no kernel support" },

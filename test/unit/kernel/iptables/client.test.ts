@@ -149,6 +149,14 @@ describe("the iptables client", () => {
     assert.equal((await client.checkBackend()).backend, "nft");
     assert.equal(client.backend, "legacy");
   });
+
+  it("reports no change of backend while the rules of its own backend cannot be read", async () => {
+    const { client } = clientOf({
+      "iptables-legacy-save": { exitCode: 1, errorOutput: "Cannot allocate memory" },
+      "iptables-nft-save": { output: "*nat\n:A - [0:0]\n-A A -j DROP\nCOMMIT\n" },
+    });
+    await assert.rejects(client.checkBackend(), /iptables-legacy-save exited with code 1.*memory/);
+  });
 });
 
 describe("an iptables error", () => {
