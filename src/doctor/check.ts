@@ -14,6 +14,10 @@ export interface Judgement {
   readonly evidence: string;
   /** How to fix the problem. Undefined if there is nothing to do. */
   readonly remedy?: string;
+  /** The other Nodes that the evidence names. */
+  readonly nodes?: readonly string[];
+  /** The Services that the evidence names: `default/web`. */
+  readonly services?: readonly string[];
 }
 
 export interface Finding extends Judgement {
@@ -77,6 +81,18 @@ export function listed(all: readonly string[], count: number = all.length): stri
   const named = all.slice(0, maxNamed);
   const more = count - named.length;
   return [...named, ...(more > 0 ? [`and ${more} more`] : [])].join("; ");
+}
+
+/** Adds those of the Nodes and Services that the evidence names. `sysdump --redact` replaces them. */
+export function naming(
+  judgement: Judgement,
+  nodes: readonly string[],
+  services: readonly string[],
+): Judgement {
+  const named = (all: readonly string[]): readonly string[] => [
+    ...new Set(all.filter((name) => judgement.evidence.includes(name))),
+  ];
+  return { ...judgement, nodes: named(nodes), services: named(services) };
 }
 
 export function worstVerdict(findings: readonly Pick<Judgement, "verdict">[]): Verdict {

@@ -139,7 +139,13 @@ export interface Cluster {
   /** Nodes that are not ready but have ready endpoints, according to the API server. */
   readonly deadNodes: () => Promise<readonly DeadNode[]>;
   /** How MetalLB was detected. Undefined if it was not detected. */
-  readonly metalLb: () => Promise<string | undefined>;
+  readonly metalLb: () => Promise<MetalLbFact | undefined>;
+}
+
+export interface MetalLbFact {
+  readonly evidence: string;
+  /** The Service that the evidence names. */
+  readonly service?: string;
 }
 
 /** The answers of this node's daemon. */

@@ -2,7 +2,7 @@
 import { isRecord } from "../base/is-record.ts";
 
 /** Fields with a name. */
-const nameFields: ReadonlySet<string> = new Set(["namespace", "node", "hostnameOverride"]);
+const nameFields: ReadonlySet<string> = new Set(["namespace", "node", "nodes", "hostnameOverride"]);
 /** Fields with texts such as `default/web:http`. */
 const serviceFields: ReadonlySet<string> = new Set(["service", "services", "losers", "portName"]);
 
@@ -28,6 +28,11 @@ export function* namesInComments(text: string): Generator<string> {
   for (const [, quoted, word = ""] of text.matchAll(/\bcomment (?!--)(?:\\?"([^"\\\n]*)|(\S+))/g)) {
     yield* (quoted ?? word).split(" ").flatMap(serviceNames);
   }
+}
+
+/** Host names in URLs, such as the API server's in errors. */
+export function* namesInUrls(text: string): Generator<string> {
+  for (const [url] of text.matchAll(/\bhttps?:\/\/[\w.-]+/g)) yield hostOf(url);
 }
 
 /** The names in the subject of an invalid object. */

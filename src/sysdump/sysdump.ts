@@ -4,12 +4,13 @@ import { hostname } from "node:os";
 import { apiVersion } from "../answer/answers.ts";
 import type { Sysdump } from "../answer/sysdump.ts";
 import type { Clock } from "../base/clock.ts";
+import { errorText } from "../base/error-text.ts";
 import { parseJson } from "../base/parse-json.ts";
 import { version } from "../base/version.ts";
 import type { Config } from "../config/config.ts";
 import { packed, type SysdumpFiles } from "./archive.ts";
 import { collect, type Part } from "./collect.ts";
-import { namesIn, namesInComments } from "./names.ts";
+import { namesIn, namesInComments, namesInUrls } from "./names.ts";
 import { nodeParts } from "./node-parts.ts";
 import { Redactor } from "./redact.ts";
 
@@ -22,14 +23,14 @@ export interface SysdumpOptions {
 /** `answers` are the parts that commands print. */
 export async function sysdump(
   answers: readonly Part[],
-  config: Pick<Config, "metricsBindAddress">,
+  config: Pick<Config, "metricsBindAddress" | "nodeName">,
   clock: Clock,
   { isRedacted, daemonPid }: SysdumpOptions,
 ): Promise<{ readonly index: Sysdump; readonly archive: Buffer }> {
   const parts = [...answers, ...nodeParts(config, clock, daemonPid)];
   const time = new Date(clock.nowMs()).toISOString();
   const head = { apiVersion, kind: "Sysdump", program: version, time, isRedacted } as const;
-  const names = new Set([hostname()]);
+  const names = new Set([hostname(), config.nodeName]);
   const read = isRedacted ? parts.map((part) => redactable(part, names)) : parts;
   const files = await collect(read, head, clock);
   const written = isRedacted ? redacted(files, names) : files;
@@ -47,9 +48,12 @@ export function redactable(part: Part, names: Set<string>): Part {
   const reason = unredacted[part.name];
   const read = async (): Promise<string> => {
     if (reason !== undefined) throw new Error(`omitted because ${reason}`);
-    const text = await part.read();
+    const text = await part.read().catch((error: unknown) => {
+      for (const name of namesInUrls(errorText(error))) names.add(name);
+      throw error;
+    });
     const found = part.name.endsWith(".json") ? namesIn(parseJson(text)) : [];
-    for (const name of [...found, ...namesInComments(text)]) names.add(name);
+    for (const name of [...found, ...namesInComments(text), ...namesInUrls(text)]) names.add(name);
     return text;
   };
   return { ...part, read };

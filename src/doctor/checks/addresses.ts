@@ -10,7 +10,7 @@ import {
   type IpAddress,
   parseCidr,
 } from "../../base/ip.ts";
-import { type Check, check, fail, ipvsMode, listed, ok, unknown, warn } from "../check.ts";
+import { type Check, check, fail, ipvsMode, listed, naming, ok, unknown, warn } from "../check.ts";
 import type { AddressFacts, OtherNode } from "../node.ts";
 import { clusterOf } from "./cluster.ts";
 
@@ -50,9 +50,14 @@ export const addressChecks: readonly Check[] = [
         );
       }
       if (collisions.length > 0) {
-        return fail(
+        const judgement = fail(
           listed(collisions),
           "remove the addresses from other links (ip -br address), or give these Services other addresses; list the addresses in kubeIpvs.unboundAddresses if software on this node must have them, or set kubeIpvs.reservedAddresses: refuse and restart kube-ipvs",
+        );
+        return naming(
+          judgement,
+          others.map(({ name }) => name),
+          [],
         );
       }
       const overlaps = overlapsOf(found);
@@ -83,7 +88,11 @@ export const addressChecks: readonly Check[] = [
         ({ service, message, reason }) => `${service}: ${message} (${reason})`,
       );
       const remedies = new Set(conflicts.map(({ remedy }) => remedy));
-      return warn(listed(found, counts.conflicts), listed([...remedies]));
+      return naming(
+        warn(listed(found, counts.conflicts), listed([...remedies])),
+        [],
+        conflicts.map(({ service }) => service),
+      );
     },
   }),
   check({
@@ -114,11 +123,14 @@ export const addressChecks: readonly Check[] = [
     read: (node) => clusterOf(node).metalLb(),
     judge(seen, { strictARP }) {
       if (seen === undefined) return ok("MetalLB was not detected");
-      if (strictARP) return ok(`${seen}; strict ARP is on`);
-      return warn(
-        `${seen}; strict ARP is off`,
-        "set ipvs.strictARP: true, unless MetalLB uses only BGP",
-      );
+      const { evidence, service } = seen;
+      const judgement = strictARP
+        ? ok(`${evidence}; strict ARP is on`)
+        : warn(
+            `${evidence}; strict ARP is off`,
+            "set ipvs.strictARP: true, unless MetalLB uses only BGP",
+          );
+      return naming(judgement, [], service === undefined ? [] : [service]);
     },
   }),
 ];

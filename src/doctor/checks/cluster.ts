@@ -1,7 +1,7 @@
 /** Checks the API server, the clock, and this process's permissions. */
 import { counted } from "../../base/counted.ts";
 import { errorText } from "../../base/error-text.ts";
-import { type Check, check, fail, listed, ok, warn } from "../check.ts";
+import { type Check, check, fail, listed, naming, ok, warn } from "../check.ts";
 import type { Cluster, Node, RightFact } from "../node.ts";
 
 const smallSkewMs = 5_000;
@@ -95,9 +95,14 @@ export const clusterChecks: readonly Check[] = [
         ({ name, readyEndpoints, services }) =>
           `Node ${name} is not ready, but has ${counted(readyEndpoints, "ready endpoint")} (${listed(services)})`,
       );
-      return warn(
+      const judgement = warn(
         listed(texts),
         "repair the Node, or delete it: kubectl describe node NODE; if its endpoints stay ready for minutes, check kube-controller-manager or the software that writes these EndpointSlices",
+      );
+      return naming(
+        judgement,
+        nodes.map(({ name }) => name),
+        nodes.flatMap(({ services }) => services),
       );
     },
   }),

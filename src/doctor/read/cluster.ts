@@ -14,7 +14,7 @@ import { TextPool } from "../../api/decode/flat-text.ts";
 import type { Right } from "../../api/needed-rights.ts";
 import type { Clock } from "../../base/clock.ts";
 import { escapeUnprintable } from "../../base/printable.ts";
-import type { Cluster, DeadNode, OtherNode, RightFact } from "../node.ts";
+import type { Cluster, DeadNode, MetalLbFact, OtherNode, RightFact } from "../node.ts";
 import { once } from "./once.ts";
 
 const timeoutMs = 10_000;
@@ -141,16 +141,17 @@ const metalLbPods = { labelSelector: "app.kubernetes.io/name=metallb", limit: "1
 const metalLbConfigMap = "/api/v1/namespaces/metallb-system/configmaps/config";
 
 /** Detects MetalLB by its pods or its ConfigMap, if this process may read them, or by Service annotations. */
-async function readMetalLb(asked: ListConnection): Promise<string | undefined> {
+async function readMetalLb(asked: ListConnection): Promise<MetalLbFact | undefined> {
   const read = async (path: string, query: Readonly<Record<string, string>>): Promise<unknown> => {
     const response = await asked.connection.request(path, query, AbortSignal.timeout(timeoutMs));
     return await readJson({ name: path }, response);
   };
   const pods = await read(collections.pods.path, metalLbPods).catch(() => undefined);
   const list = fieldOf(pods, "items");
-  if (Array.isArray(list) && list.length > 0) return "MetalLB's pods are in the cluster";
+  if (Array.isArray(list) && list.length > 0)
+    return { evidence: "MetalLB's pods are in the cluster" };
   const config = await read(metalLbConfigMap, {}).catch(() => undefined);
-  if (config !== undefined) return "MetalLB's ConfigMap is in the cluster";
+  if (config !== undefined) return { evidence: "MetalLB's ConfigMap is in the cluster" };
   const found: string[] = [];
   const signal = AbortSignal.timeout(listTimeoutMs);
   await listItems(asked, { resource: collections.services, signal }, (item) => {
@@ -161,5 +162,6 @@ async function readMetalLb(asked: ListConnection): Promise<string | undefined> {
   });
   const [first] = found;
   if (first === undefined) return undefined;
-  return `Service ${escapeUnprintable(first)} got its address from MetalLB`;
+  const service = escapeUnprintable(first);
+  return { evidence: `Service ${service} got its address from MetalLB`, service };
 }

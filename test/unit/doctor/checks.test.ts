@@ -709,13 +709,13 @@ const cases: readonly Case[] = [
   {
     check: "strict-arp",
     verdict: "ok",
-    node: { strictARP: true, cluster: { ...cluster, metalLb: known("seen") } },
+    node: { strictARP: true, cluster: { ...cluster, metalLb: known({ evidence: "seen" }) } },
     says: /is on/,
   },
   {
     check: "strict-arp",
     verdict: "warn",
-    node: { cluster: { ...cluster, metalLb: known("MetalLB's pods") } },
+    node: { cluster: { ...cluster, metalLb: known({ evidence: "MetalLB's pods" }) } },
     says: /ipvs\.strictARP: true/,
   },
   {

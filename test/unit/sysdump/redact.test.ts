@@ -2,11 +2,13 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { apiVersion } from "../../../src/answer/answers.ts";
 import { parseCidr, parseIpAddress } from "../../../src/base/ip.ts";
+import { examine } from "../../../src/doctor/examine.ts";
 import { collect } from "../../../src/sysdump/collect.ts";
 import { namesIn, namesInComments } from "../../../src/sysdump/names.ts";
 import { Redactor } from "../../../src/sysdump/redact.ts";
 import { redactable, redacted } from "../../../src/sysdump/sysdump.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
+import { addressesWith, ip, known, nodeWith } from "../doctor/node.ts";
 
 const redactor = new Redactor(new Uint8Array(32).fill(7), ["shop", "shop-eu", "web", "default"]);
 
@@ -163,5 +165,43 @@ describe("redaction", () => {
     const [whole = "", ...rest] = redacted(files, names).parts.values();
     assert.deepEqual(Object.keys(JSON.parse(whole)), ["namespace", "name", "address", "kind"]);
     assert.doesNotMatch([whole, ...rest].join(), /10\.96\.0\.10|shop|web|zoo|ape|foo|bar/);
+  });
+
+  it("replaces the names in a report of doctor and in errors without a running daemon", async () => {
+    const server = "https://api.corp.example:6443";
+    const node = nodeWith({
+      addresses: addressesWith({ virtualIps: [ip("192.168.10.3")] }),
+      daemon: known({ skipped: "no kube-ipvs answers" }),
+      cluster: {
+        version: known({ server, version: "v1.36.2", aheadMs: 0 }),
+        rights: async () => {
+          throw new Error(
+            `Cannot reach API server ${server}: getaddrinfo ENOTFOUND api.corp.example`,
+          );
+        },
+        otherNodes: known([{ name: "worker-a", addresses: [ip("192.168.10.3")] }]),
+        deadNodes: known([{ name: "worker-b", readyEndpoints: 2, services: ["shop/cart"] }]),
+        metalLb: known({
+          evidence: "Service mail/smtp got its address from MetalLB",
+          service: "mail/smtp",
+        }),
+      },
+    });
+    const checks = (await examine(node)).findings;
+    const names = new Set<string>();
+    const texts = ["worker-a", "worker-b", "shop/cart", "mail/smtp", "ENOTFOUND api.corp.example"];
+    for (const text of texts) assert.ok(JSON.stringify(checks).includes(text), text);
+    const parts = [
+      { name: "doctor.json", read: async () => JSON.stringify({ checks }) },
+      {
+        name: "plan.json",
+        read: async () => Promise.reject(new Error(`${server}: api.corp.example`)),
+      },
+    ].map((part) => redactable(part, names));
+    const head = { apiVersion, kind: "Sysdump", program: "1", time: "", isRedacted: true } as const;
+    const { index, parts: written } = redacted(await collect(parts, head, new FakeClock()), names);
+    const all = JSON.stringify([index, ...written.values()]);
+    assert.doesNotMatch(all, /worker|shop|cart|smtp|corp/);
+    assert.match(all, /Node name-\d is not ready, but has 2 ready endpoints/);
   });
 });
