@@ -8,7 +8,12 @@ import { TunnelLinksClient } from "../../../../src/kernel/link/tunnel-links.ts";
 import { messagesOf } from "../../../../src/netlink/message.ts";
 import { tunnelLinks } from "../../../../src/state/tunnel-link.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
-import { acknowledgement, answeringSocket, messages } from "../../netlink/answering-socket.ts";
+import {
+  acknowledgement,
+  answeringSocket,
+  type MessageFields,
+  messages,
+} from "../../netlink/answering-socket.ts";
 
 const names = new Map<number, string>(
   Object.entries(messageTypes).map(([name, type]) => [type, name]),
@@ -21,7 +26,7 @@ async function requestsFor(family: IpFamily, rpFilter: string | undefined): Prom
     const { sequence = 0, type } = request ?? {};
     if (type === messageTypes.setLink) return messages(acknowledgement(sequence));
     if (type !== messageTypes.getLink) return messages(acknowledgement(sequence, errno.EEXIST));
-    const link = {
+    const link: MessageFields = {
       ...{ type: messageTypes.newLink, sequence },
       body(writer) {
         writer.zeros(4);
@@ -30,7 +35,7 @@ async function requestsFor(family: IpFamily, rpFilter: string | undefined): Prom
         writer.zeros(4);
         linkAttributes.encode(writer, { name, info: { kind } });
       },
-    } satisfies Parameters<typeof messages>[0];
+    };
     return messages(link, acknowledgement(sequence));
   });
   const links = new TunnelLinksClient({
@@ -44,7 +49,9 @@ async function requestsFor(family: IpFamily, rpFilter: string | undefined): Prom
     },
   });
   await links.ensure(family);
-  return socket.sent.flatMap((sent) => [...messagesOf(sent)].map(({ type }) => names.get(type) ?? ""));
+  return socket.sent.flatMap((sent) =>
+    [...messagesOf(sent)].map(({ type }) => names.get(type) ?? ""),
+  );
 }
 
 describe("a tunnel link that is up", () => {
