@@ -87,7 +87,9 @@ export class LabNode {
   /** Replaces all objects with these, in one step. */
   apply(...objects: readonly ApiObject[]): void {
     const path = join(this.#folder, "objects.yaml");
-    writeFileSync(`${path}.new`, objects.map((object) => JSON.stringify(object)).join("\n---\n"));
+    const lines = objects.map((object) => `---\n${JSON.stringify(object)}\n`);
+    // A file without a single byte would keep the last objects.
+    writeFileSync(`${path}.new`, `${lines.join("")}---\n`);
     renameSync(`${path}.new`, path);
   }
 
